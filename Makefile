@@ -1,0 +1,68 @@
+# `make serve` and `make test` are all the set-up there is: both create .venv when it is missing and
+# install what they need into it. Installing again happens only after pyproject.toml has changed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# Extra arguments for pytest and the benchmarks: make test ARGS="-k history"
+ARGS ?=
+
+say = @if [ -t 1 ] && [ -z "$$NO_COLOR" ]; then printf '\033[1m▸ %s\033[0m\n' "$(1)"; else printf '▸ %s\n' "$(1)"; fi
+# Run a command, and show what it printed only when it fails.
+quietly = @output=$$($(1) 2>&1) || { printf '%s\n' "$$output"; exit 1; }
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test bench lint format clean
+
+help: ## Show what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: $(VENV)/.for-serving ## Run the server on its embedded defaults
+	@$(BIN)/holdfast serve $(ARGS)
+
+test: lint ## Check the code, run all tests, and say how many requirement rows are proven
+	$(call say,tests)
+	@$(BIN)/pytest -q -n 2 --dist loadgroup $(ARGS)
+
+bench: $(VENV)/.for-developing ## Measure the store against the floor
+	@$(BIN)/python benchmarks/store.py $(ARGS)
+
+lint: $(VENV)/.for-developing ## Check style, types and the layers
+	$(call say,style)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo 'Run "make format" to mend the formatting.'; exit 1; }
+	$(call say,types)
+	$(call quietly,$(BIN)/mypy)
+	$(call say,layers)
+	$(call quietly,$(BIN)/lint-imports --no-logo)
+
+format: $(VENV)/.for-developing ## Format the code and mend what can be mended
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+clean: ## Remove the environment, builds and caches
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Some systems ship Python without ensurepip; there, the system's own pip fills the new environment.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Holdfast needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..."; exit 1; }
+	$(call say,creating $(VENV))
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 \
+		|| { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+			&& $(PYTHON) -m pip -qq --python $(VENV) install pip; } \
+		|| { rm -rf $(VENV); exit 1; }
+
+$(VENV)/.for-serving: pyproject.toml | $(BIN)/python
+	$(call say,installing holdfast)
+	@$(PIP) install -qq --editable '.[all]'
+	@touch $@
+
+$(VENV)/.for-developing: pyproject.toml | $(BIN)/python
+	$(call say,installing holdfast and what its tests need)
+	@$(PIP) install -qq --editable '.[all,dev]'
+	@touch $@ $(VENV)/.for-serving

@@ -1,0 +1,101 @@
+"""`holdfast db`: the database under the store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.store import migrate, open_store, revision
+from holdfast.store.migrations import HEAD
+from holdfast.store.store import Store
+
+T = TypeVar("T")
+
+app = typer.Typer(help="Upgrade, check, back up and tidy the database.", no_args_is_help=True)
+_progress = Console(stderr=True)
+
+
+@app.command()
+def current(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show the schema revision of the database, and the one this program works with."""
+    recorded = asyncio.run(revision(settings_for(store).store_url))
+    if as_json:
+        typer.echo(json.dumps({"revision": recorded, "head": HEAD}))
+    elif recorded is None:
+        typer.echo(f"The database is empty; this program works with revision {HEAD}.")
+    else:
+        typer.echo(f"The database is at revision {recorded}; this program works with {HEAD}.")
+
+
+@app.command()
+def upgrade(
+    target: Annotated[str | None, typer.Argument(help="A revision; the newest when none is given.")] = None,
+    store: StoreOption = None,
+) -> None:
+    """Bring the schema up to a revision. Opening a store does the same by itself."""
+    _report(asyncio.run(migrate(settings_for(store).store_url, target or HEAD)))
+
+
+@app.command()
+def downgrade(
+    target: Annotated[str, typer.Argument(help="A revision, or `base` for an empty database.")],
+    store: StoreOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Bring the schema down to a revision. What the older schema has no place for is lost."""
+    if not yes:
+        typer.confirm(
+            f"Tables that revision {target} does not know are dropped with their data. Go on?", abort=True
+        )
+    _report(asyncio.run(migrate(settings_for(store).store_url, target)))
+
+
+@app.command()
+def check(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Look for damage: exit code 0 when there is none."""
+    problems = _with_store(store, "checking", lambda opened: opened.problems())
+    if as_json:
+        typer.echo(json.dumps({"problems": list(problems)}))
+    else:
+        typer.echo("\n".join(problems) or "Nothing is wrong.")
+    raise typer.Exit(1 if problems else 0)
+
+
+@app.command()
+def backup(
+    target: Annotated[Path, typer.Argument(help="The file to write.")], store: StoreOption = None
+) -> None:
+    """Write a consistent copy while the store is in use."""
+    _with_store(store, "copying", lambda opened: opened.backup(target))
+    typer.echo(f"{target} holds {target.stat().st_size:,} bytes.")
+
+
+@app.command()
+def vacuum(store: StoreOption = None) -> None:
+    """Give free space back to the file system."""
+    _with_store(store, "vacuuming", lambda opened: opened.vacuum())
+    typer.echo("Done.")
+
+
+def _with_store(url: str | None, doing: str, action: Callable[[Store], Awaitable[T]]) -> T:
+    settings = settings_for(url)
+
+    async def act() -> T:
+        async with open_store(settings.store_url, durability=settings.durability) as opened:
+            return await action(opened)
+
+    with _progress.status(doing):
+        return asyncio.run(act())
+
+
+def _report(moved: tuple[str | None, str | None]) -> None:
+    before, after = (step or "base" for step in moved)
+    unmoved = before == after
+    typer.echo(f"The schema is at {after}." if unmoved else f"The schema went from {before} to {after}.")

@@ -1,0 +1,28 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.config import Settings, load_settings
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="The store's address: sqlite:///holdfast.db, postgresql://user@host/name. Also HOLDFAST_STORE.",
+    ),
+]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def settings_for(store: str | None) -> Settings:
+    """The settings, with the data directory there to be used."""
+    settings = load_settings(store=store)
+    if settings.store is None:
+        settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return settings

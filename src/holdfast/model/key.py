@@ -1,0 +1,70 @@
+"""The key that routes an incoming chat message to its session.
+
+A key's text form percent-encodes the separator and the percent sign in every part, so no two
+keys share a text and `SessionKey.parse(str(key)) == key` for every key.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.errors import InvalidInput
+from holdfast.model.text import label
+
+
+class PeerKind(StrEnum):
+    DM = "dm"
+    GROUP = "group"
+    CHANNEL = "channel"
+
+
+class SessionKey(msgspec.Struct, frozen=True, order=True):
+    agent_id: str
+    channel: str
+    account_id: str
+    peer_kind: PeerKind
+    peer_id: str
+    thread: str | None = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "peer_kind", _peer_kind(self.peer_kind))
+        label(self.agent_id, "agent id")
+        label(self.channel, "channel")
+        label(self.account_id, "account id")
+        label(self.peer_id, "peer id")
+        if self.thread is not None:
+            label(self.thread, "thread")
+
+    def __str__(self) -> str:
+        parts = [self.agent_id, self.channel, self.account_id, self.peer_kind, self.peer_id]
+        if self.thread is not None:
+            parts.append(self.thread)
+        return ":".join(_encode(part) for part in parts)
+
+    @classmethod
+    def parse(cls, text: str) -> SessionKey:
+        parts = [_decode(part) for part in text.split(":")]
+        if len(parts) not in (5, 6):
+            raise InvalidInput(
+                f"{text!r} is not a session key: it has {len(parts)} parts instead of "
+                "agent:channel:account:kind:peer, with :thread where there is one."
+            )
+        agent_id, channel, account_id, kind, peer_id, *thread = parts
+        return cls(agent_id, channel, account_id, _peer_kind(kind), peer_id, thread[0] if thread else None)
+
+
+def _peer_kind(value: str) -> PeerKind:
+    try:
+        return PeerKind(value)
+    except ValueError:
+        raise InvalidInput(f"{value!r} is not a kind of peer; it is one of dm, group, channel.") from None
+
+
+def _encode(part: str) -> str:
+    return part.replace("%", "%25").replace(":", "%3A")
+
+
+def _decode(part: str) -> str:
+    return part.replace("%3A", ":").replace("%25", "%")

@@ -1,0 +1,142 @@
+"""A durable thread, and what a caller may say about one.
+
+Owned by an organization and a user, served by one agent, optionally bound to one repository.
+The platform's entity fields (name, category, stars, …) are part of every session.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.model.ids import RepoId, SessionId
+from holdfast.model.key import PeerKind, SessionKey
+from holdfast.model.status import SessionStatus
+from holdfast.model.text import label, storable_fields
+from holdfast.model.usage import TokenUsage
+
+SessionRef = SessionId | SessionKey | str
+"""What names a session in a call: its id, or its key."""
+
+OWN_CHANNEL = "holdfast"
+"""The channel of sessions that were opened here and not by a chat message."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    id: SessionId
+    key: SessionKey
+    organization: str
+    owner: str
+    agent: str
+    repo_id: RepoId | None
+    status: SessionStatus
+    status_reason: str | None
+    archived_from: SessionStatus | None
+    title: str | None
+    description: str | None
+    category: str | None
+    is_public: bool
+    is_draft: bool
+    is_deleted: bool
+    stars: float
+    ratings_count: int
+    agent_context_id: str | None
+    conversation_context_id: str | None
+    workspace_id: str | None
+    repo_name: str | None
+    """The repository's name in retrieval, which may be one that is not under the workspace root."""
+    default_language: str | None
+    last_model: str | None
+    token_usage: TokenUsage
+    compaction_count: int
+    custom: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    """The last activity, never earlier than what was shown before."""
+    message_count: int
+    turn_count: int
+    rev: int
+
+    @property
+    def name(self) -> str:
+        """The platform's entity name: the title, or the key where there is none."""
+        return self.title or str(self.key)
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
+    """How to create a session. Without a key, one of our own channel is made from its id."""
+
+    agent: str = "main"
+    key: SessionKey | None = None
+    id: SessionId | None = None
+    repo_id: RepoId | None = None
+    title: str | None = None
+    description: str | None = None
+    category: str | None = None
+    is_public: bool = False
+    is_draft: bool = False
+    agent_context_id: str | None = None
+    conversation_context_id: str | None = None
+    workspace_id: str | None = None
+    repo_name: str | None = None
+    default_language: str | None = None
+    custom: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        label(self.agent, "agent id")
+        storable_fields(self)
+
+
+class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes to a session. Absent fields stay as they are; `None` clears a text.
+
+    `custom` is merged: its keys replace those of the same name, and a value of `None` removes the
+    key (RFC 7396). `add_usage` is added to the session's totals.
+    """
+
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    description: str | msgspec.UnsetType | None = msgspec.UNSET
+    category: str | msgspec.UnsetType | None = msgspec.UNSET
+    status: SessionStatus | msgspec.UnsetType = msgspec.UNSET
+    status_reason: str | msgspec.UnsetType | None = msgspec.UNSET
+    is_public: bool | msgspec.UnsetType = msgspec.UNSET
+    is_draft: bool | msgspec.UnsetType = msgspec.UNSET
+    is_deleted: bool | msgspec.UnsetType = msgspec.UNSET
+    stars: float | msgspec.UnsetType = msgspec.UNSET
+    ratings_count: int | msgspec.UnsetType = msgspec.UNSET
+    agent_context_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    conversation_context_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    workspace_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    repo_name: str | msgspec.UnsetType | None = msgspec.UNSET
+    default_language: str | msgspec.UnsetType | None = msgspec.UNSET
+    last_model: str | msgspec.UnsetType | None = msgspec.UNSET
+    add_usage: TokenUsage = TokenUsage()
+    custom: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        storable_fields(self)
+
+    @property
+    def is_empty(self) -> bool:
+        return self == SessionPatch()
+
+
+def own_key(agent: str, session_id: SessionId) -> SessionKey:
+    """The key of a session that no chat message opened."""
+    return SessionKey(agent, OWN_CHANNEL, "local", PeerKind.CHANNEL, session_id)
+
+
+def merge_custom(current: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """`current` with `patch` merged into it by RFC 7396."""
+    merged = dict(current)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            inner = merged.get(key)
+            merged[key] = merge_custom(inner if isinstance(inner, dict) else {}, value)
+        else:
+            merged[key] = value
+    return merged

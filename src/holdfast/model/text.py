@@ -1,0 +1,37 @@
+"""Checks for text that goes into a column of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.errors import InvalidInput
+
+MAX_LABEL = 512
+"""Characters in an id-like text (agent, channel, peer, user, …): ample, and every index stays small."""
+
+
+def label(value: str, what: str) -> str:
+    """`value`, if it can name something: not empty, storable, and short enough to index."""
+    if not value:
+        raise InvalidInput(f"The {what} must not be empty.")
+    if len(value) > MAX_LABEL:
+        raise InvalidInput(f"The {what} has {len(value)} characters; at most {MAX_LABEL} are allowed.")
+    return storable(value, what)
+
+
+def storable(value: str, what: str) -> str:
+    """`value`, if both engines can keep it: no NUL, and valid Unicode."""
+    if "\0" in value:
+        raise InvalidInput(f"The {what} contains a NUL character, which cannot be stored.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"The {what} is not valid Unicode: half of a surrogate pair is in it.") from None
+    return value
+
+
+def storable_fields(record: Any) -> None:
+    """Check every text field of a struct."""
+    for name in record.__struct_fields__:
+        if isinstance(value := getattr(record, name), str):
+            storable(value, name.replace("_", " "))

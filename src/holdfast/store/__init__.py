@@ -1,0 +1,105 @@
+"""One store, two engines: SQLite embedded, PostgreSQL to grow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from holdfast.errors import InvalidInput, MissingExtra
+from holdfast.model.principal import LOCAL, Principal
+from holdfast.store.scope import Scope
+from holdfast.store.store import MAX_MESSAGE_BYTES, Runtime, Store, system_clock
+
+if TYPE_CHECKING:
+    from holdfast.store.engine import Engine
+
+DURABILITIES = ("full", "normal")
+
+
+@asynccontextmanager
+async def open_store(
+    url: str,
+    *,
+    principal: Principal = LOCAL,
+    durability: str = "full",
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+    clock: Callable[[], int] = system_clock,
+) -> AsyncIterator[Store]:
+    """Open the store at `url`, creating or upgrading it as needed.
+
+    `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user@host/database`. With
+    `durability="normal"` a power failure, though not a crash, may take the last commits with it.
+    """
+    engine = await open_engine(url, durability)
+    runtime = Runtime(engine, clock, max_message_bytes)
+    try:
+        await runtime.start()
+        yield Store(runtime, Scope(principal))
+    finally:
+        await runtime.close()
+
+
+async def open_engine(url: str, durability: str = "full") -> Engine:
+    if durability not in DURABILITIES:
+        raise InvalidInput(f"{durability!r} is not a durability; it is full or normal.")
+    scheme = dialect(url)
+    if scheme == "sqlite":
+        from holdfast.store.sqlite.engine import SqliteEngine
+
+        return await SqliteEngine.open(sqlite_path(url), durability)
+    from holdfast.store.postgres.engine import PostgresEngine
+
+    return await PostgresEngine.open(url, durability)
+
+
+async def migrate(url: str, target: str | None = None) -> tuple[str | None, str | None]:
+    """Bring a database's schema to `target`, or up to date; the revisions before and after."""
+    if dialect(url) == "sqlite":
+        from holdfast.store.sqlite import engine as sqlite
+
+        return await asyncio.to_thread(sqlite.migrate, sqlite_path(url), target)
+    from holdfast.store.postgres import engine as postgres
+
+    return await postgres.migrate(url, target)
+
+
+async def revision(url: str) -> str | None:
+    """The schema revision that a database records; None when it is empty. Nothing is changed."""
+    if dialect(url) == "sqlite":
+        from holdfast.store.sqlite import engine as sqlite
+
+        return await asyncio.to_thread(sqlite.revision, sqlite_path(url))
+    from holdfast.store.postgres import engine as postgres
+
+    return await postgres.revision(url)
+
+
+def dialect(url: str) -> str:
+    """`sqlite` or `postgresql`."""
+    scheme = urlsplit(url).scheme
+    if scheme == "sqlite":
+        return "sqlite"
+    if scheme in ("postgresql", "postgres"):
+        if find_spec("asyncpg") is None:
+            raise MissingExtra("A PostgreSQL store", "postgres")
+        return "postgresql"
+    raise InvalidInput(
+        f"{url!r} is not a store's address; it begins with sqlite:/// or postgresql://, for instance "
+        "sqlite:///holdfast.db."
+    )
+
+
+def sqlite_path(url: str) -> Path:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/") or path in ("/", "/:memory:"):
+        raise InvalidInput(
+            f"{url!r} names no file: sqlite:///relative.db has three slashes, sqlite:////absolute.db four. "
+            "A store is a file, because it must outlive its process."
+        )
+    return Path(path[1:]).absolute()

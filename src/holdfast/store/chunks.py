@@ -1,0 +1,86 @@
+"""Chunks of streaming messages: written as they come, folded into the message when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import msgspec
+
+from holdfast.errors import MessageFinal
+from holdfast.model.content import interrupted
+from holdfast.model.ids import MessageId, id_bytes
+from holdfast.model.message import Message, message_from_row
+from holdfast.store import sessions
+from holdfast.store.messages import with_text
+from holdfast.store.transaction import Transaction
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    session_pk: int
+    message_pk: int
+    text: str
+    """Escaped."""
+
+
+async def locate(tx: Transaction, message_id: MessageId) -> tuple[int, int]:
+    """The internal keys of a message and its session."""
+    row = await tx.one("message_by_id", id_bytes(message_id, "message id"))
+    if row is None or await tx.one("open_message", row[0]) is None:
+        raise MessageFinal(message_id)
+    return row[1], row[0]
+
+
+async def write(tx: Transaction, chunks: Sequence[Chunk], now: int) -> dict[int, int]:
+    """Store chunks of many streams; the revision of each by message. A stream that is gone is left out."""
+    revisions: dict[int, int] = {}
+    for chunk in chunks:
+        if await tx.one("open_message", chunk.message_pk) is None:
+            continue
+        _, rev = await sessions.advance(tx, chunk.session_pk, now)
+        await tx.run("insert_chunk", chunk.message_pk, rev, chunk.text)
+        revisions[chunk.message_pk] = rev
+    return revisions
+
+
+async def end(tx: Transaction, message_id: MessageId, chunk: Chunk, now: int) -> Message:
+    """Fold a stream, with what was not yet written of it, into its message, which is then final."""
+    opened = await tx.one("open_message", chunk.message_pk)
+    row = await tx.one("message_by_id", id_bytes(message_id, "message id"))
+    if opened is None or row is None:
+        raise MessageFinal(message_id)
+    _, _, seq, _, body = row
+    stored = await tx.all("chunks_of_message", opened[0], chunk.message_pk)
+    folded = with_text(body, [text for text, _ in stored] + [chunk.text], partial=False)
+    rev = await _close(tx, chunk.session_pk, chunk.message_pk, folded, now)
+    return message_from_row(seq, rev, folded)
+
+
+async def owners(tx: Transaction) -> list[str]:
+    """Who has messages open."""
+    return sorted({row[3] for row in await tx.all("open_messages_by_owner")})
+
+
+async def fold_abandoned(tx: Transaction, dead: Set[str], now: int) -> int:
+    """Close the open messages of writers that are gone, with the text they had; how many there were."""
+    count = 0
+    for message_pk, session_pk, floor, owner, body, _ in await tx.all("open_messages_by_owner"):
+        if owner in dead:
+            stored = await tx.all("chunks_of_message", floor, message_pk)
+            await _close(tx, session_pk, message_pk, _cut_short(body, [text for text, _ in stored]), now)
+            count += 1
+    return count
+
+
+async def _close(tx: Transaction, session_pk: int, message_pk: int, body: str, now: int) -> int:
+    await tx.run("close_message", message_pk)
+    _, rev = await sessions.advance(tx, session_pk, now)
+    await tx.run("change_message", body, rev, message_pk)
+    return rev
+
+
+def _cut_short(body: str, more: Sequence[str]) -> str:
+    """A body whose writer died: its content closed, and marked, so that nobody takes it for the whole."""
+    parts = msgspec.json.decode(with_text(body, more), type=dict[str, msgspec.Raw])
+    content = interrupted(msgspec.json.decode(parts["content"]))
+    metadata = msgspec.json.decode(parts.get("metadata", b"{}")) | {"interrupted": True}
+    return msgspec.json.encode(parts | {"content": content, "metadata": metadata}).decode()

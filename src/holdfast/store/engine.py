@@ -1,0 +1,36 @@
+"""What a database engine gives the store: reads, group-committed writes, and signs of life."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from holdfast.store.transaction import Operation
+
+T = TypeVar("T")
+
+
+class Engine(Protocol):
+    owner: str
+    """This process, as the owner of the messages it has open."""
+
+    async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
+        """The operation's result. With `snapshot`, all its statements see one state."""
+
+    async def write(self, operation: Operation[T]) -> T:
+        """The operation's result, once it is committed. An operation that fails changes nothing."""
+
+    async def dead(self, owners: Iterable[str]) -> set[str]:
+        """Those of `owners` that no longer run."""
+
+    async def problems(self) -> list[str]:
+        """What is wrong with the database, as far as the engine itself can tell."""
+
+    async def backup(self, target: Path) -> None:
+        """A consistent copy, made while writers run."""
+
+    async def vacuum(self) -> None:
+        """Give free space back to the file system."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,282 @@
+"""Messages: appending, reading pages of them, changing those that are still open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import Conflict, InvalidInput, MessageFinal, MessageTooLarge, NotFound
+from holdfast.model.content import Content, encode_content, encode_json
+from holdfast.model.ids import MessageId, TurnId, id_bytes
+from holdfast.model.message import Message, message_body, message_from_row
+from holdfast.model.session import SessionRef
+from holdfast.model.times import from_ms, to_ms
+from holdfast.store import sessions
+from holdfast.store.ids import new_id
+from holdfast.store.options import MAX_SEQ, HistoryOptions, HistoryPage
+from holdfast.store.scope import Scope
+from holdfast.store.transaction import Row, Transaction
+
+_PAIR_REACH = 1000
+"""How far a page is lengthened in search of the other half of a tool call."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A message ready to be written: its columns, made before the transaction begins."""
+
+    id: bytes
+    at: int
+    body: str
+    message: Message
+    repeatable: bool
+    """Whether its id is the caller's, so that it may already be there."""
+
+
+def prepare(
+    messages: Sequence[Message], now: int, *, max_bytes: int, turn_id: TurnId | None = None
+) -> list[Prepared]:
+    prepared = []
+    for message in messages:
+        message_id = message.id or MessageId(new_id())
+        stamped = msgspec.structs.replace(
+            message,
+            id=message_id,
+            timestamp=from_ms(to_ms(message.timestamp) if message.timestamp else now),
+            turn_id=message.turn_id or turn_id,
+        )
+        body = message_body(stamped)
+        if len(body) > max_bytes:
+            raise _too_large(len(body), max_bytes)
+        assert stamped.timestamp is not None
+        prepared.append(
+            Prepared(
+                id_bytes(message_id, "message id"),
+                to_ms(stamped.timestamp),
+                body.decode(),
+                stamped,
+                message.id is not None,
+            )
+        )
+    if len({each.id for each in prepared}) < len(prepared):
+        raise InvalidInput("Two messages of one append carry the same id.")
+    return prepared
+
+
+class Append(msgspec.Struct, frozen=True):
+    """An append, as data: PostgreSQL's writer merges plain ones into one statement."""
+
+    scope: Scope
+    ref: SessionRef
+    messages: list[Prepared]
+    now: int
+    owner: str
+    expected_revision: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing has to be looked at before the messages can be written."""
+        simple = not any(each.repeatable or each.message.open for each in self.messages)
+        return simple and self.expected_revision is None
+
+    async def __call__(self, tx: Transaction) -> list[Message]:
+        found = await sessions.find(tx, self.scope, self.ref, writing=True)
+        kept: dict[bytes, Message] = {}
+        for each in self.messages:
+            if each.repeatable and (earlier := await _repeated(tx, found.pk, each)):
+                kept[each.id] = earlier
+        new = [each for each in self.messages if each.id not in kept]
+        if new or not self.messages:
+            await sessions.require_revision(tx, found, self.expected_revision)
+        if not new:
+            return [kept[each.id] for each in self.messages]
+        await sessions.activate(tx, found)
+        count = len(new)
+        last_seq, rev = await sessions.advance(tx, found.pk, self.now, messages=count, revisions=count)
+        for offset, each in enumerate(new, 1 - count):
+            row = (found.pk, last_seq + offset, rev + offset, each.id, each.at, each.body)
+            if each.message.open:
+                inserted = await tx.one("insert_message_returning", *row)
+                assert inserted is not None
+                await tx.run("insert_open_message", inserted[0], found.pk, self.owner)
+            else:
+                await tx.run("insert_message", *row)
+            kept[each.id] = placed(each, last_seq + offset, rev + offset)
+        return [kept[each.id] for each in self.messages]
+
+
+def placed(prepared: Prepared, seq: int, rev: int) -> Message:
+    """The message as stored."""
+    return msgspec.structs.replace(prepared.message, seq=seq, rev=rev)
+
+
+async def history(tx: Transaction, scope: Scope, ref: SessionRef, options: HistoryOptions) -> HistoryPage:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    rows, older, newer = await _page(tx, found.pk, options)
+    messages = [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
+    if options.keep_pairs and messages:
+        return await _with_pairs(tx, found.pk, messages, older, newer)
+    return HistoryPage(messages, older, newer)
+
+
+async def history_rows(tx: Transaction, scope: Scope, ref: SessionRef, options: HistoryOptions) -> list[Row]:
+    """The same page as `(pk, seq, rev, body)`, unparsed, oldest first."""
+    found = await sessions.find(tx, scope, ref, writing=False)
+    rows, _, _ = await _page(tx, found.pk, options)
+    return rows
+
+
+async def get(tx: Transaction, scope: Scope, ref: SessionRef, message_id: MessageId) -> Message:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    pk, seq, rev, body = await _stored(tx, found.pk, message_id)
+    (current,) = await as_they_stand(tx, found.pk, [(pk, seq, rev, body)])
+    return message_from_row(*current[1:])
+
+
+async def revise(
+    tx: Transaction,
+    scope: Scope,
+    ref: SessionRef,
+    message_id: MessageId,
+    content: Content,
+    now: int,
+    max_bytes: int,
+) -> Message:
+    """Replace the content of an open message; it is final once its content is no longer open."""
+    found = await sessions.find(tx, scope, ref, writing=True)
+    pk, seq, _, body = await _stored(tx, found.pk, message_id)
+    if await tx.one("open_message", pk) is None:
+        raise MessageFinal(message_id)
+    parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    revised = msgspec.json.encode(parts | {"content": msgspec.Raw(encode_content(content))}).decode()
+    if len(revised) > max_bytes:
+        raise _too_large(len(revised), max_bytes)
+    if not content.open:
+        await tx.run("close_message", pk)
+    _, rev = await sessions.advance(tx, found.pk, now)
+    await tx.run("change_message", revised, rev, pk)
+    return message_from_row(seq, rev, revised)
+
+
+async def as_they_stand(tx: Transaction, session_pk: int, rows: Sequence[Row]) -> list[Row]:
+    """`rows` with the text that streaming messages have by now."""
+    open_messages = {row[0]: row[1] for row in await tx.all("open_messages_of_session", session_pk)}
+    if not open_messages:
+        return list(rows)
+    current: list[Row] = []
+    for row in rows:
+        pk, seq, rev, body = row[:4]
+        if pk in open_messages:
+            chunks = await tx.all("chunks_of_message", open_messages[pk], pk)
+            if chunks:
+                rev, body = chunks[-1][1], with_text(body, [text for text, _ in chunks])
+        current.append((pk, seq, rev, body, *row[4:]))
+    return current
+
+
+def escaped(text: str) -> str:
+    """Text as it stands inside a JSON string: PostgreSQL's text has no NUL, and JSON's escape for it does."""
+    return encode_json(text, "text")[1:-1].decode()
+
+
+def with_text(body: str, more: Sequence[str], **fields: Any) -> str:
+    """The body with escaped pieces at the end of its content's text, and `fields` of the content replaced."""
+    parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    content = msgspec.json.decode(parts["content"])
+    if more:
+        content["text"] = content.get("text", "") + msgspec.json.decode(f'"{"".join(more)}"')
+    return msgspec.json.encode(parts | {"content": content | fields}).decode()
+
+
+def _too_large(size: int, limit: int) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"The message has {size:,} bytes; at most {limit:,} are kept in one. "
+        "Store the payload as a blob and append a reference to it."
+    )
+
+
+async def _page(
+    tx: Transaction, session_pk: int, options: HistoryOptions
+) -> tuple[list[Row], int | None, int | None]:
+    """The rows oldest first, with the cursors to what is older and newer."""
+    forwards = options.after is not None and options.before is None
+    cursor = options.after if forwards else options.before
+    cursor = MAX_SEQ if cursor is None else cursor
+    direction = "after" if forwards else "before"
+    # One row more than asked for tells whether there is another page.
+    if options.since is None and options.until is None:
+        found = list(await tx.all(f"history_{direction}", session_pk, cursor, options.limit + 1))
+    else:
+        since = to_ms(options.since) if options.since else -MAX_SEQ
+        until = to_ms(options.until) if options.until else MAX_SEQ
+        found = list(
+            await tx.all(f"history_window_{direction}", session_pk, since, until, cursor, options.limit + 1)
+        )
+    if not forwards and options.after is not None:
+        found = [row for row in found if row[1] > options.after]
+    more = len(found) > options.limit
+    rows = found[: options.limit]
+    if not forwards:
+        rows.reverse()
+    if not rows:
+        return [], None, None
+    rows = await as_they_stand(tx, session_pk, rows)
+    older = rows[0][1] if (more if not forwards else rows[0][1] > 1) else None
+    newer = rows[-1][1] if (more if forwards else options.before is not None) else None
+    return rows, older, newer
+
+
+async def _with_pairs(
+    tx: Transaction, session_pk: int, messages: list[Message], older: int | None, newer: int | None
+) -> HistoryPage:
+    """The page lengthened at both ends until no tool call is parted from its result."""
+    calls = {call.id for message in messages for call in message.tool_calls}
+    results = {message.tool_call_id for message in messages if message.tool_call_id}
+    if results - calls and messages[0].seq > 1:
+        rows = await tx.all("history_before", session_pk, messages[0].seq, _PAIR_REACH)
+        earlier = [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
+        reach = _reach(earlier, results - calls, lambda message: {call.id for call in message.tool_calls})
+        messages = earlier[:reach][::-1] + messages
+        older = messages[0].seq if messages[0].seq > 1 else None
+    if calls - results:
+        rows = await tx.all("history_after", session_pk, messages[-1].seq, _PAIR_REACH)
+        later = [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
+        reach = _reach(later, calls - results, lambda message: {message.tool_call_id})
+        messages = messages + later[:reach]
+        newer = messages[-1].seq if reach < len(later) else None
+    return HistoryPage(messages, older, newer)
+
+
+def _reach(messages: Sequence[Message], wanted: set[Any], ids: Any) -> int:
+    """How many of `messages` hold every id of `wanted` that is among them at all."""
+    return max((number for number, message in enumerate(messages, 1) if wanted & ids(message)), default=0)
+
+
+async def _repeated(tx: Transaction, session_pk: int, prepared: Prepared) -> Message | None:
+    """The message that an earlier call stored under the same id, if it says the same."""
+    row = await tx.one("message_by_id", prepared.id)
+    if row is None:
+        return None
+    _, stored_session, seq, rev, body = row
+    earlier = message_from_row(seq, rev, body)
+    if stored_session != session_pk or not _same(earlier, prepared.message):
+        raise Conflict(
+            f"Another message already has the id {prepared.message.id}; give a new one its own id."
+        )
+    return earlier
+
+
+def _same(earlier: Message, message: Message) -> bool:
+    """Whether two messages say the same. When they were said does not count: a retry is later."""
+    return (earlier.role, bytes(earlier.content_json), earlier.tool_calls, earlier.tool_call_id) == (
+        *(message.role, bytes(message.content_json), message.tool_calls, message.tool_call_id),
+    ) or message.open
+
+
+async def _stored(tx: Transaction, session_pk: int, message_id: MessageId) -> tuple[int, int, int, str]:
+    row = await tx.one("message_by_id", id_bytes(message_id, "message id"))
+    if row is None or row[1] != session_pk:
+        raise NotFound(f"The session has no message {message_id}.")
+    pk, _, seq, rev, body = row
+    return pk, seq, rev, body

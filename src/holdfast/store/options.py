@@ -1,0 +1,137 @@
+"""What a caller may ask of a store, and the pages it answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.errors import InvalidInput
+from holdfast.model.ids import RepoId
+from holdfast.model.key import PeerKind
+from holdfast.model.message import Message
+from holdfast.model.records import Compaction
+from holdfast.model.session import Session
+from holdfast.model.status import SessionStatus
+from holdfast.model.text import storable_fields
+from holdfast.model.turn import Turn
+
+MAX_PAGE = 10_000
+"""Rows in one page. Reading more is a loop over pages, so that no read holds the database for long."""
+
+
+MAX_SEQ = 2**62
+"""A seq beyond every other."""
+
+
+class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages of a session to read. The page is always oldest first.
+
+    By default the latest `limit`. `before` gives the latest ones below that `seq`, `after` the
+    earliest ones above it. `since` and `until` filter by timestamp (later than, earlier than).
+    """
+
+    limit: int = 50
+    before: int | None = None
+    after: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    keep_pairs: bool = False
+    """Lengthen the page rather than part a tool call from its result."""
+
+    def __post_init__(self) -> None:
+        check_limit(self.limit)
+        for name in ("before", "after"):
+            if (cursor := getattr(self, name)) is not None and not 0 <= cursor <= MAX_SEQ:
+                raise InvalidInput(f"`{name}` is the seq of a message; {cursor} cannot be one.")
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    messages: list[Message]
+    """Oldest first."""
+    older: int | None
+    """The cursor for `before` that continues towards the start; None when nothing is older."""
+    newer: int | None
+    """The cursor for `after` that continues towards the end; None when nothing is newer."""
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __getitem__(self, index: int) -> Message:
+        return self.messages[index]
+
+
+class SessionOrder(StrEnum):
+    CREATED = "created"
+    UPDATED = "updated"
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions to list; everything given must hold. Newest first."""
+
+    agent_id: str | None = None
+    channel: str | None = None
+    account_id: str | None = None
+    peer_kind: PeerKind | None = None
+    peer_id: str | None = None
+    repo_id: RepoId | None = None
+    owner: str | None = None
+    status: Set[SessionStatus | str] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    updated_after: datetime | None = None
+    updated_before: datetime | None = None
+    order: SessionOrder = SessionOrder.UPDATED
+    limit: int = 20
+    offset: int = 0
+    before: str | None = None
+    """The `next` of the page before this one."""
+
+    def __post_init__(self) -> None:
+        check_limit(self.limit)
+        if not 0 <= self.offset <= MAX_SEQ:
+            raise InvalidInput(f"The offset cannot be {self.offset}: it counts sessions to leave out.")
+        for status in self.status or ():
+            if status not in list(SessionStatus):
+                known = ", ".join(SessionStatus)
+                raise InvalidInput(f"{str(status)!r} is not a session status; it is one of {known}.")
+        storable_fields(self)
+
+
+class SessionPage(msgspec.Struct, frozen=True):
+    sessions: list[Session]
+    total: int
+    """How many sessions match, on all pages together."""
+    limit: int
+    offset: int
+    next: str | None
+    """The cursor for `before` of the next page; None on the last one."""
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self.sessions)
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What changed in a session after a revision. Rows replace those of the same id."""
+
+    session: Session
+    messages: list[Message]
+    turns: list[Turn]
+    compactions: list[Compaction]
+    rev: int
+    """Where to continue from. Everything up to it is in this answer or was in an earlier one."""
+    more: bool
+    """Whether there is more to read at once."""
+
+
+def check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"The limit is between 1 and {MAX_PAGE}; it is {limit}.")

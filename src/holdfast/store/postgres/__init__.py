@@ -1,0 +1,1 @@
+"""The engine to grow with: PostgreSQL through asyncpg, one writing connection with group commit."""

@@ -1,0 +1,29 @@
+-- Every chunk of a message is inserted after it was opened, so its key is above all keys given by then.
+-- fragment: chunk_top
+(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM chunks_pk_seq)
+
+-- name: insert_chunk
+INSERT INTO chunks (message_pk, rev, text) VALUES ($1, $2, $3)
+
+-- name: find_sessions
+SELECT pk, id, organization, owner, agent, status, archived_from, is_public, key
+FROM sessions WHERE id = ANY($1::uuid[]) OR (organization, key) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+
+-- Appends of many callers in one statement: the heads advance, and each message finds its place
+-- by its head. A session that must first become active, or is gone, is not in the answer.
+-- name: append_many
+WITH grown AS (
+    SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS g (session_pk, n)
+), head AS (
+    UPDATE session_heads h SET last_seq = h.last_seq + g.n, rev = h.rev + g.n,
+        updated_at = greatest(h.updated_at, $3), stale = 1
+    FROM grown g JOIN sessions s ON s.pk = g.session_pk
+    WHERE h.session_pk = g.session_pk AND s.status NOT IN ('idle', 'compacted')
+    RETURNING h.session_pk, h.last_seq - g.n AS seq, h.rev - g.n AS rev
+), said AS (
+    INSERT INTO messages (session_pk, seq, rev, id, at, body)
+    SELECT m.session_pk, head.seq + m.place, head.rev + m.place, m.id, m.at, m.body
+    FROM unnest($4::bigint[], $5::bigint[], $6::uuid[], $7::bigint[], $8::text[]) AS m (session_pk, place, id, at, body)
+    JOIN head ON head.session_pk = m.session_pk
+)
+SELECT session_pk, seq, rev FROM head

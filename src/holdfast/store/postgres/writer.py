@@ -1,0 +1,158 @@
+"""The one writing connection of a process: takes everything that waits, commits it once, then answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+import asyncpg
+
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.store.messages import Append
+from holdfast.store.postgres.append import append_many
+from holdfast.store.postgres.connection import LOST, PostgresTransaction, as_ours, connect
+from holdfast.store.transaction import Operation
+
+MAX_BATCH = 1024
+
+RACES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
+"""What another node's transaction may do to ours. Run again, ours sees what the other one did."""
+
+RACE_ATTEMPTS = 4
+
+
+class Job:
+    __slots__ = ("error", "future", "operation", "result")
+
+    def __init__(self, operation: Operation[Any]) -> None:
+        self.operation = operation
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Writer:
+    def __init__(self, url: str, owner: int, durability: str, statements: Mapping[str, str]) -> None:
+        self._url = url
+        self._owner = owner
+        self._durability = durability
+        self._statements = statements
+        self._connection: asyncpg.Connection | None = None
+        self._waiting: list[Job] = []
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-writer")
+
+    async def submit(self, operation: Operation[Any]) -> Any:
+        if self._closed:
+            raise StoreError("The store is closed.")
+        job = Job(operation)
+        self._waiting.append(job)
+        self._wake.set()
+        return await job.future
+
+    async def close(self) -> None:
+        """Commit what waits, then stop."""
+        self._closed = True
+        self._wake.set()
+        await self._task
+        if self._connection is not None and not self._connection.is_closed():
+            await self._connection.close()
+
+    async def connect(self) -> asyncpg.Connection:
+        """The connection, made anew where it was lost; it holds the lock that says we are alive."""
+        if self._connection is None or self._connection.is_closed():
+            connection = await connect(self._url)
+            await connection.execute("SELECT pg_advisory_lock($1)", self._owner)
+            if self._durability == "normal":
+                await connection.execute("SET synchronous_commit = off")
+            self._connection = connection
+        return self._connection
+
+    async def _run(self) -> None:
+        while self._waiting or not self._closed:
+            if not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+            await self._commit(batch)
+            for job in batch:
+                if job.future.done():
+                    continue  # its caller was cancelled and does not wait any more
+                if job.error is not None:
+                    job.future.set_exception(job.error)
+                else:
+                    job.future.set_result(job.result)
+
+    async def _commit(self, batch: list[Job]) -> None:
+        races = 0
+        try:
+            while True:
+                try:
+                    if await self._attempt(batch):
+                        return
+                except RACES:
+                    races += 1
+                    if races == RACE_ATTEMPTS:
+                        raise
+        except (asyncpg.PostgresError, *LOST) as error:
+            self._fail(batch, as_ours(error))
+            if isinstance(error, LOST) and self._connection is not None:
+                self._connection.terminate()
+        except HoldfastError as error:  # no connection
+            self._fail(batch, error)
+
+    def _fail(self, batch: list[Job], error: HoldfastError) -> None:
+        for job in batch:
+            job.error = job.error or error
+
+    async def _attempt(self, batch: list[Job]) -> bool:
+        """Run and commit what has not failed; False when one failed half-way and the rest must run again."""
+        connection = await self.connect()
+        tx = PostgresTransaction(connection, self._statements)
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            for plain, jobs in groupby([job for job in batch if job.error is None], _is_plain):
+                if plain:
+                    await self._append(tx, list(jobs))
+                elif not all([await self._ran(tx, job) for job in jobs]):
+                    await transaction.rollback()
+                    return False
+        except BaseException:
+            if not connection.is_closed():
+                await transaction.rollback()
+            raise
+        await transaction.commit()
+        return True
+
+    async def _ran(self, tx: PostgresTransaction, job: Job) -> bool:
+        """Run one operation; False when it failed after it had written, or broke the transaction."""
+        tx.wrote = False
+        try:
+            job.result = await job.operation(tx)
+        except (*RACES, *LOST):
+            raise
+        except asyncpg.PostgresError as error:
+            job.error = as_ours(error)
+            return False
+        except Exception as error:  # whatever it is, it belongs to the caller
+            job.error = error
+        return job.error is None or not tx.wrote
+
+    async def _append(self, tx: PostgresTransaction, jobs: list[Job]) -> None:
+        outcomes = await append_many(tx, [job.operation for job in jobs])  # type: ignore[misc]
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if isinstance(outcome, HoldfastError):
+                job.error = outcome
+            elif outcome is None:
+                job.result = await job.operation(tx)
+            else:
+                job.result = outcome
+
+
+def _is_plain(job: Job) -> bool:
+    return isinstance(job.operation, Append) and job.operation.is_plain

@@ -1,0 +1,220 @@
+"""Compactions, repositories, tokens, audit entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.model.content import encode_json
+from holdfast.model.ids import CompactionId, RepoId, TokenId, id_bytes, id_text
+from holdfast.model.principal import Principal, PrincipalRole
+from holdfast.model.records import AuditEntry, Compaction, NewCompaction, Repo, Token
+from holdfast.model.session import SessionRef
+from holdfast.model.times import from_ms, to_ms
+from holdfast.store import sessions
+from holdfast.store.ids import new_id
+from holdfast.store.options import MAX_SEQ
+from holdfast.store.scope import Scope
+from holdfast.store.transaction import Row, Transaction
+
+
+async def commit_compaction(
+    tx: Transaction,
+    scope: Scope,
+    ref: SessionRef,
+    new: NewCompaction,
+    compaction_id: CompactionId,
+    expected: int | None,
+    now: int,
+) -> Compaction:
+    found = await sessions.find(tx, scope, ref, writing=True)
+    await sessions.require_revision(tx, found, expected)
+    last_seq, rev = await sessions.advance(tx, found.pk, now)
+    if new.last_seq > last_seq:
+        raise InvalidInput(f"The session has {last_seq} messages; message {new.last_seq} cannot be folded.")
+    await tx.run(
+        "insert_compaction",
+        *(found.pk, id_bytes(compaction_id), rev, id_bytes(new.parent_id) if new.parent_id else None),
+        *(new.strategy, encode_json(new.params, "compaction parameters").decode()),
+        *(new.first_seq, new.last_seq, new.summary, new.tokens_before, new.tokens_after, new.tokenizer, now),
+    )
+    await tx.run("count_compaction", found.pk)
+    return await _compaction(tx, found.pk, compaction_id)
+
+
+async def compactions(tx: Transaction, scope: Scope, ref: SessionRef) -> list[Compaction]:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    return [compaction_from_row(row) for row in await tx.all("compactions_of_session", found.pk)]
+
+
+async def undo_compaction(
+    tx: Transaction, scope: Scope, ref: SessionRef, compaction_id: CompactionId, now: int
+) -> Compaction:
+    found = await sessions.find(tx, scope, ref, writing=True)
+    compaction = await _compaction(tx, found.pk, compaction_id)
+    if compaction.undone_at is None:
+        _, rev = await sessions.advance(tx, found.pk, now)
+        await tx.run("undo_compaction", now, rev, found.pk, id_bytes(compaction_id))
+    return await _compaction(tx, found.pk, compaction_id)
+
+
+def compaction_from_row(row: Row) -> Compaction:
+    # fmt: off
+    (
+        raw_id, rev, parent_id, strategy, params, first_seq, last_seq, summary, tokens_before, tokens_after,
+        tokenizer, created_at, undone_at,
+    ) = row
+    # fmt: on
+    return Compaction(
+        id=CompactionId(id_text(raw_id)),
+        rev=rev,
+        parent_id=CompactionId(id_text(parent_id)) if parent_id else None,
+        strategy=strategy,
+        params=msgspec.json.decode(params),
+        first_seq=first_seq,
+        last_seq=last_seq,
+        summary=summary,
+        tokens_before=tokens_before,
+        tokens_after=tokens_after,
+        tokenizer=tokenizer,
+        created_at=from_ms(created_at),
+        undone_at=_moment(undone_at),
+    )
+
+
+async def save_repos(tx: Transaction, scope: Scope, repos: Sequence[Repo], now: int) -> list[Repo]:
+    """Add repositories, or bring those with a known path up to date; a known path keeps its id."""
+    saved = []
+    for repo in repos:
+        row = await tx.one(
+            "save_repo",
+            *(id_bytes(repo.id or new_id(), "repository id"), scope.organization, repo.name, repo.path),
+            *(repo.branch, repo.last_commit, repo.remote, now),
+        )
+        assert row is not None
+        saved.append(_repo_from_row(row))
+    return saved
+
+
+async def get_repo(tx: Transaction, scope: Scope, repo_id: RepoId) -> Repo:
+    row = await tx.one("repo_by_id", scope.organization, id_bytes(repo_id, "repository id"))
+    if row is None:
+        raise sessions.unknown_repo(repo_id)
+    return _repo_from_row(row)
+
+
+async def list_repos(tx: Transaction, scope: Scope) -> list[Repo]:
+    return [_repo_from_row(row) for row in await tx.all("repos", scope.organization)]
+
+
+async def delete_repo(tx: Transaction, scope: Scope, repo_id: RepoId) -> None:
+    """Forget a repository. Its sessions stay, bound to none."""
+    if await tx.one("delete_repo", scope.organization, id_bytes(repo_id, "repository id")) is None:
+        raise sessions.unknown_repo(repo_id)
+
+
+async def add_token(
+    tx: Transaction, principal: Principal, token_hash: str, label: str, expires_at: datetime | None, now: int
+) -> Token:
+    token_id = new_id()
+    await tx.run(
+        "insert_token",
+        *(
+            id_bytes(token_id),
+            token_hash,
+            principal.organization,
+            principal.user,
+            principal.role.value,
+            label,
+        ),
+        *(now, to_ms(expires_at) if expires_at else None),
+    )
+    row = await tx.one("token_by_hash", token_hash)
+    assert row is not None
+    return _token_from_row(row)
+
+
+async def find_token(tx: Transaction, token_hash: str) -> Token | None:
+    """The token with this hash, whatever its state: whether it still opens doors is the caller's question."""
+    row = await tx.one("token_by_hash", token_hash)
+    return _token_from_row(row) if row else None
+
+
+async def touch_token(tx: Transaction, token_id: TokenId, now: int) -> None:
+    await tx.run("touch_token", now, id_bytes(token_id, "token id"))
+
+
+async def list_tokens(tx: Transaction, scope: Scope) -> list[Token]:
+    return [_token_from_row(row) for row in await tx.all("tokens", scope.organization)]
+
+
+async def revoke_token(tx: Transaction, scope: Scope, token_id: TokenId, now: int) -> Token:
+    row = await tx.one("revoke_token", now, scope.organization, id_bytes(token_id, "token id"))
+    if row is None:
+        raise NotFound(f"There is no token {token_id}.")
+    return _token_from_row(row)
+
+
+async def add_audit(tx: Transaction, entry: AuditEntry, now: int) -> None:
+    at = to_ms(entry.at) if entry.at else now
+    detail = encode_json(entry.detail, "audit detail").decode()
+    await tx.run(
+        "insert_audit", at, entry.organization, entry.user, entry.action, entry.outcome, entry.subject, detail
+    )
+
+
+async def list_audit(tx: Transaction, scope: Scope, before: int | None, limit: int) -> list[AuditEntry]:
+    """Audit entries, newest first; `before` is the id of the last one seen."""
+    rows = await tx.all("audit_before", scope.organization, MAX_SEQ if before is None else before, limit)
+    return [
+        AuditEntry(
+            id=pk,
+            at=from_ms(at),
+            organization=organization,
+            user=user,
+            action=action,
+            outcome=outcome,
+            subject=subject,
+            detail=msgspec.json.decode(detail),
+        )
+        for pk, at, organization, user, action, outcome, subject, detail in rows
+    ]
+
+
+async def _compaction(tx: Transaction, session_pk: int, compaction_id: CompactionId) -> Compaction:
+    row = await tx.one("compaction_by_id", session_pk, id_bytes(compaction_id, "compaction id"))
+    if row is None:
+        raise NotFound(f"The session has no compaction {compaction_id}.")
+    return compaction_from_row(row)
+
+
+def _repo_from_row(row: Row) -> Repo:
+    raw_id, name, path, branch, last_commit, remote = row
+    return Repo(
+        id=RepoId(id_text(raw_id)),
+        name=name,
+        path=path,
+        branch=branch,
+        last_commit=last_commit,
+        remote=remote,
+    )
+
+
+def _token_from_row(row: Row) -> Token:
+    raw_id, organization, user, role, label, created_at, last_used_at, expires_at, revoked_at = row
+    return Token(
+        id=TokenId(id_text(raw_id)),
+        principal=Principal(organization, user, PrincipalRole(role)),
+        label=label,
+        created_at=from_ms(created_at),
+        last_used_at=_moment(last_used_at),
+        expires_at=_moment(expires_at),
+        revoked_at=_moment(revoked_at),
+    )
+
+
+def _moment(ms: int | None) -> datetime | None:
+    return None if ms is None else from_ms(ms)

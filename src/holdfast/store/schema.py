@@ -1,0 +1,60 @@
+"""The schema's revision: reading it, and rendering the SQL that moves it.
+
+Opening a store reads the recorded revision with one query. Alembic, which costs half a second
+to import, is loaded only when the database is behind.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from holdfast.errors import InvalidInput, SchemaTooNew
+from holdfast.store.migrations import HEAD
+
+BASE = "base"
+"""The revision of an empty database, in Alembic's word."""
+
+
+def behind(recorded: str | None) -> bool:
+    """Whether a database at `recorded` (None: nothing yet) must be upgraded before use."""
+    if recorded is None:
+        return True
+    if recorded > HEAD:
+        raise SchemaTooNew(
+            f"The database has schema {recorded}, and this version of Holdfast knows {HEAD}: "
+            "install a newer Holdfast to open it."
+        )
+    return recorded < HEAD
+
+
+def script(dialect: str, recorded: str | None, target: str | None = None) -> str:
+    """The SQL that brings a database to `target`, or up to date; empty when it is there already."""
+    if target is None:
+        if not behind(recorded):
+            return ""
+        target = HEAD
+    if _known(target) == (recorded or BASE):
+        return ""
+    if target != BASE and target > (recorded or ""):
+        return _render("upgrade", dialect, f"{recorded or BASE}:{target}")
+    return _render("downgrade", dialect, f"{recorded}:{target}")
+
+
+def _known(target: str) -> str:
+    if target != BASE and not (target.isdigit() and "0001" <= target <= HEAD):
+        raise InvalidInput(f"There is no schema revision {target!r}; it is base, or 0001 to {HEAD}.")
+    return target
+
+
+def _render(direction: str, dialect: str, revisions: str) -> str:
+    from alembic import command
+    from alembic.config import Config
+
+    output = io.StringIO()
+    config = Config(output_buffer=output)
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes.update(dialect=dialect, output=output)
+    getattr(command, direction)(config, revisions, sql=True)
+    # The caller owns the transaction; Alembic brackets the script with its own.
+    return "\n".join(line for line in output.getvalue().splitlines() if line not in ("BEGIN;", "COMMIT;"))

@@ -1,0 +1,61 @@
+"""Who a view of the store acts for. Every operation admits the session it found through here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import AccessDenied, SessionNotFound
+from holdfast.model.key import SessionKey
+from holdfast.model.principal import LOCAL, Principal
+from holdfast.model.session import SessionRef
+from holdfast.model.status import SessionStatus
+
+
+class Found(msgspec.Struct, frozen=True):
+    """As much of a session's row as it takes to admit a caller and to write."""
+
+    pk: int
+    id: bytes
+    organization: str
+    owner: str
+    agent: str
+    status: SessionStatus
+    archived_from: SessionStatus | None
+    is_public: bool
+
+
+class Scope(msgspec.Struct, frozen=True):
+    principal: Principal | None = LOCAL
+    """None: the program itself, which may touch every organization's sessions."""
+    agent: str | None = None
+
+    @property
+    def organization(self) -> str:
+        return (self.principal or LOCAL).organization
+
+    @property
+    def user(self) -> str:
+        return (self.principal or LOCAL).user
+
+    def admit(self, session: Any, ref: SessionRef, *, writing: bool) -> None:
+        """Let the caller at `session`, or say why not. What a caller may not see is not found."""
+        if self.principal is not None and not self.principal.may_read(session):
+            raise SessionNotFound(ref)
+        self.admit_agent(session.agent, ref)
+        if writing and self.principal is not None and not self.principal.may_write(session):
+            raise AccessDenied(
+                f"Session {ref} is public: {self.user} may read it, and only {session.owner} may write."
+            )
+
+    def admit_agent(self, agent: str, ref: SessionRef | None = None) -> None:
+        if self.agent is not None and agent != self.agent:
+            session = f"Session {ref}" if ref else "What was asked for"
+            raise AccessDenied(
+                f"{session} belongs to agent {agent!r}; agent {self.agent!r} has no access to it."
+            )
+
+    def admit_key(self, ref: SessionRef) -> None:
+        if isinstance(ref, SessionKey):
+            self.admit_agent(ref.agent_id, ref)

@@ -1,0 +1,253 @@
+"""Sessions: finding, creating, patching, deleting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import Conflict, InvalidInput, NotFound, RevisionConflict, SessionNotFound
+from holdfast.model.content import encode_json
+from holdfast.model.ids import RepoId, SessionId, id_bytes, id_text
+from holdfast.model.key import SessionKey
+from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef, merge_custom, own_key
+from holdfast.model.status import SessionStatus, after_append, require_transition
+from holdfast.model.times import from_ms
+from holdfast.model.usage import TokenUsage
+from holdfast.store.scope import Found, Scope
+from holdfast.store.statements import checked
+from holdfast.store.transaction import Row, Transaction
+
+
+async def find(tx: Transaction, scope: Scope, ref: SessionRef, *, writing: bool) -> Found:
+    """The session that `ref` names, admitted for this caller."""
+    scope.admit_key(ref)
+    if isinstance(ref, SessionKey):
+        row = await tx.one("find_session_by_key", scope.organization, str(ref))
+    else:
+        row = await tx.one("find_session_by_id", id_bytes(ref, "session id"))
+    if row is None:
+        raise SessionNotFound(ref)
+    found = found_from_row(row)
+    scope.admit(found, ref, writing=writing)
+    return found
+
+
+async def get(tx: Transaction, scope: Scope, ref: SessionRef) -> Session:
+    scope.admit_key(ref)
+    if isinstance(ref, SessionKey):
+        row = await tx.one("session_by_key", scope.organization, str(ref))
+    else:
+        row = await tx.one("session_by_id", id_bytes(ref, "session id"))
+    if row is None:
+        raise SessionNotFound(ref)
+    session = session_from_row(row)
+    scope.admit(session, ref, writing=False)
+    return session
+
+
+async def lookup(tx: Transaction, scope: Scope, key: SessionKey) -> Session | None:
+    """The session of `key`, if there is one."""
+    row = await tx.one("session_by_key", scope.organization, str(key))
+    if row is None:
+        return None
+    session = session_from_row(row)
+    scope.admit(session, key, writing=False)
+    return session
+
+
+def with_key(defaults: NewSession | None, key: SessionKey) -> NewSession:
+    """How to create the session of `key`, which is served by the key's agent."""
+    return msgspec.structs.replace(defaults or NewSession(), key=key, agent=key.agent_id)
+
+
+async def create(
+    tx: Transaction, scope: Scope, new: NewSession, session_id: SessionId, now: int, *, reuse: bool
+) -> Session:
+    """A new session; with `reuse`, the one that already has its key."""
+    key = new.key or own_key(new.agent, session_id)
+    if key.agent_id != new.agent:
+        raise InvalidInput(
+            f"The key is of agent {key.agent_id!r}, but the session is of agent {new.agent!r}."
+        )
+    scope.admit_key(key)
+    repo_pk = await _repo_pk(tx, scope, new.repo_id)
+    row = await tx.one(
+        "insert_session",
+        *(id_bytes(session_id, "session id"), scope.organization, scope.user, str(key)),
+        *(new.agent, key.channel, key.account_id, key.peer_kind.value, key.peer_id, repo_pk),
+        *(new.title, new.description, new.category, int(new.is_public), int(new.is_draft)),
+        *(new.agent_context_id, new.conversation_context_id, new.workspace_id, new.repo_name),
+        *(new.default_language, encode_json(new.custom, "custom metadata").decode(), now, now),
+    )
+    if row is None:
+        if reuse:
+            return await get(tx, scope, key)
+        raise Conflict(f"There is already a session with the key {key}.")
+    await tx.run("insert_head", row[0], now)
+    return await _by_pk(tx, row[0])
+
+
+async def patch(
+    tx: Transaction, scope: Scope, ref: SessionRef, change: SessionPatch, expected: int | None, now: int
+) -> Session:
+    found = await find(tx, scope, ref, writing=True)
+    await require_revision(tx, found, expected)
+    if change.is_empty:
+        return await _by_pk(tx, found.pk)
+    columns = _plain_columns(change)
+    if change.status is not msgspec.UNSET:
+        columns |= _status_columns(found, change)
+    if change.custom:
+        row = await tx.one("session_custom", found.pk)
+        merged = merge_custom(msgspec.json.decode(row[0]) if row else {}, change.custom)
+        columns["custom"] = encode_json(merged, "custom metadata").decode()
+    if columns:
+        await tx.query(_update_sql(tuple(columns)), *columns.values(), found.pk)
+    if change.add_usage != TokenUsage():
+        await tx.run("add_usage", change.add_usage.input, change.add_usage.output, found.pk)
+    await advance(tx, found.pk, now)
+    return await _by_pk(tx, found.pk)
+
+
+async def delete(tx: Transaction, scope: Scope, ref: SessionRef) -> None:
+    found = await find(tx, scope, ref, writing=True)
+    await tx.run("delete_session", found.pk)
+
+
+async def advance(
+    tx: Transaction, session_pk: int, now: int, *, messages: int = 0, revisions: int = 1
+) -> tuple[int, int]:
+    """Take the next revisions of a session, and the places of `messages`; the last of each."""
+    head = await tx.one("advance_head", messages, revisions, now, session_pk)
+    if head is None:
+        raise SessionNotFound(f"with the internal key {session_pk}")
+    last_seq, rev, stale = head
+    if not stale:
+        await tx.run("mark_stale", session_pk)
+    return last_seq, rev
+
+
+async def activate(tx: Transaction, found: Found) -> None:
+    """What was said or asked makes a live session active."""
+    if after_append(found.status) is not found.status:
+        await tx.run("activate_session", found.pk)
+
+
+async def require_revision(tx: Transaction, found: Found, expected: int | None) -> None:
+    if expected is None:
+        return
+    row = await tx.one("head_rev", found.pk)
+    current = row[0] if row else 0
+    if current != expected:
+        raise RevisionConflict(expected, current)
+
+
+async def catch_up(tx: Transaction) -> None:
+    """Bring the indexed `updated_at` of sessions up to their heads."""
+    await tx.run("catch_up_sessions")
+    await tx.run("clear_stale")
+
+
+def found_from_row(row: Row) -> Found:
+    pk, raw_id, organization, owner, agent, status, archived_from, is_public = row
+    return Found(
+        pk, raw_id, organization, owner, agent, _STATUS[status], _STATUS.get(archived_from), bool(is_public)
+    )
+
+
+def session_from_row(row: Row) -> Session:
+    # fmt: off
+    (
+        raw_id, key, organization, owner, agent, repo_id, status, status_reason, archived_from,
+        title, description, category, is_public, is_draft, is_deleted, stars, ratings_count,
+        agent_context_id, conversation_context_id, workspace_id, repo_name, default_language,
+        last_model, input_tokens, output_tokens, compaction_count, custom, created_at,
+        updated_at, last_seq, turn_count, rev,
+    ) = row
+    # fmt: on
+    return Session(
+        id=SessionId(id_text(raw_id)),
+        key=SessionKey.parse(key),
+        organization=organization,
+        owner=owner,
+        agent=agent,
+        repo_id=RepoId(id_text(repo_id)) if repo_id else None,
+        status=_STATUS[status],
+        status_reason=status_reason,
+        archived_from=_STATUS.get(archived_from),
+        title=title,
+        description=description,
+        category=category,
+        is_public=bool(is_public),
+        is_draft=bool(is_draft),
+        is_deleted=bool(is_deleted),
+        stars=stars,
+        ratings_count=ratings_count,
+        agent_context_id=agent_context_id,
+        conversation_context_id=conversation_context_id,
+        workspace_id=workspace_id,
+        repo_name=repo_name,
+        default_language=default_language,
+        last_model=last_model,
+        token_usage=TokenUsage(input_tokens, output_tokens),
+        compaction_count=compaction_count,
+        custom=msgspec.json.decode(custom),
+        created_at=from_ms(created_at),
+        updated_at=from_ms(updated_at),
+        message_count=last_seq,
+        turn_count=turn_count,
+        rev=rev,
+    )
+
+
+_STATUS: dict[str | None, SessionStatus] = {status.value: status for status in SessionStatus}
+
+_PLAIN = (
+    *("title", "description", "category", "status_reason", "is_public", "is_draft", "is_deleted", "stars"),
+    *("ratings_count", "agent_context_id", "conversation_context_id", "workspace_id", "repo_name"),
+    *("default_language", "last_model"),
+)
+
+
+def _plain_columns(change: SessionPatch) -> dict[str, Any]:
+    given = {name: getattr(change, name) for name in _PLAIN}
+    return {
+        name: int(value) if isinstance(value, bool) else value
+        for name, value in given.items()
+        if value is not msgspec.UNSET
+    }
+
+
+def _status_columns(found: Found, change: SessionPatch) -> dict[str, Any]:
+    assert isinstance(change.status, SessionStatus)
+    target = change.status
+    require_transition(found.status, target, archived_from=found.archived_from)
+    reason = None if change.status_reason is msgspec.UNSET else change.status_reason
+    archiving = target is SessionStatus.ARCHIVED
+    archived_from = (found.archived_from or found.status) if archiving else None
+    return {"status": target.value, "status_reason": reason, "archived_from": archived_from}
+
+
+def _update_sql(columns: tuple[str, ...]) -> str:
+    assignments = ", ".join(f"{name} = ${number}" for number, name in enumerate(columns, 1))
+    return checked(f"UPDATE sessions SET {assignments} WHERE pk = ${len(columns) + 1}")
+
+
+async def _by_pk(tx: Transaction, pk: int) -> Session:
+    row = await tx.one("session_by_pk", pk)
+    assert row is not None
+    return session_from_row(row)
+
+
+async def _repo_pk(tx: Transaction, scope: Scope, repo_id: RepoId | None) -> int | None:
+    if repo_id is None:
+        return None
+    row = await tx.one("repo_pk", scope.organization, id_bytes(repo_id, "repository id"))
+    if row is None:
+        raise unknown_repo(repo_id)
+    return int(row[0])
+
+
+def unknown_repo(repo_id: RepoId) -> NotFound:
+    return NotFound(f"No repository {repo_id} is known; scan the workspace again, or check the id.")

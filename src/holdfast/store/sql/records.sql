@@ -1,0 +1,70 @@
+-- fragment: compaction_columns
+id, rev, parent_id, strategy, params, first_seq, last_seq, summary, tokens_before, tokens_after, tokenizer,
+    created_at, undone_at
+
+-- name: insert_compaction
+INSERT INTO compactions (session_pk, id, rev, parent_id, strategy, params, first_seq, last_seq, summary,
+    tokens_before, tokens_after, tokenizer, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+
+-- name: compaction_by_id
+SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 AND id = $2
+
+-- name: compactions_of_session
+SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 ORDER BY pk
+
+-- name: compactions_changed_after
+SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 AND rev > $2 ORDER BY rev LIMIT $3
+
+-- name: undo_compaction
+UPDATE compactions SET undone_at = $1, rev = $2 WHERE session_pk = $3 AND id = $4
+
+-- fragment: repo_columns
+id, name, path, branch, last_commit, remote
+
+-- name: save_repo
+INSERT INTO repos (id, organization, name, path, branch, last_commit, remote, scanned_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (organization, path) DO UPDATE SET name = excluded.name, branch = excluded.branch,
+    last_commit = excluded.last_commit, remote = excluded.remote, scanned_at = excluded.scanned_at
+RETURNING {{repo_columns}}
+
+-- name: repo_by_id
+SELECT {{repo_columns}} FROM repos WHERE organization = $1 AND id = $2
+
+-- name: repo_pk
+SELECT pk FROM repos WHERE organization = $1 AND id = $2
+
+-- name: repos
+SELECT {{repo_columns}} FROM repos WHERE organization = $1 ORDER BY name, path
+
+-- name: delete_repo
+DELETE FROM repos WHERE organization = $1 AND id = $2 RETURNING id
+
+-- fragment: token_columns
+id, organization, username, role, label, created_at, last_used_at, expires_at, revoked_at
+
+-- name: insert_token
+INSERT INTO tokens (id, hash, organization, username, role, label, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: token_by_hash
+SELECT {{token_columns}} FROM tokens WHERE hash = $1
+
+-- name: touch_token
+UPDATE tokens SET last_used_at = $1 WHERE id = $2
+
+-- name: tokens
+SELECT {{token_columns}} FROM tokens WHERE organization = $1 ORDER BY pk
+
+-- name: revoke_token
+UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE organization = $2 AND id = $3
+RETURNING {{token_columns}}
+
+-- name: insert_audit
+INSERT INTO audit (at, organization, username, action, outcome, subject, detail)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+
+-- name: audit_before
+SELECT pk, at, organization, username, action, outcome, subject, detail FROM audit
+WHERE organization = $1 AND pk < $2 ORDER BY pk DESC LIMIT $3

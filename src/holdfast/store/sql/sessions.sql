@@ -1,0 +1,86 @@
+-- fragment: session_columns
+s.id, s.key, s.organization, s.owner, s.agent, r.id AS repo_id, s.status, s.status_reason, s.archived_from,
+    s.title, s.description, s.category, s.is_public, s.is_draft, s.is_deleted, s.stars, s.ratings_count,
+    s.agent_context_id, s.conversation_context_id, s.workspace_id, s.repo_name, s.default_language,
+    s.last_model, s.input_tokens, s.output_tokens, s.compaction_count, s.custom, s.created_at,
+    h.updated_at AS head_updated_at, h.last_seq,
+    (SELECT coalesce(max(t.sequence), 0) FROM turns t WHERE t.session_pk = s.pk) AS turn_count, h.rev
+
+-- fragment: session_source
+FROM sessions s
+JOIN session_heads h ON h.session_pk = s.pk
+LEFT JOIN repos r ON r.pk = s.repo_pk
+
+-- name: find_session_by_id
+SELECT pk, id, organization, owner, agent, status, archived_from, is_public FROM sessions WHERE id = $1
+
+-- name: find_session_by_key
+SELECT pk, id, organization, owner, agent, status, archived_from, is_public FROM sessions
+WHERE organization = $1 AND key = $2
+
+-- name: session_by_pk
+SELECT {{session_columns}} {{session_source}} WHERE s.pk = $1
+
+-- name: session_by_id
+SELECT {{session_columns}} {{session_source}} WHERE s.id = $1
+
+-- name: session_by_key
+SELECT {{session_columns}} {{session_source}} WHERE s.organization = $1 AND s.key = $2
+
+-- name: insert_session
+INSERT INTO sessions (id, organization, owner, key, agent, channel, account, peer_kind, peer, repo_pk, status,
+    title, description, category, is_public, is_draft, agent_context_id, conversation_context_id, workspace_id,
+    repo_name, default_language, custom, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'active',
+    $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+ON CONFLICT (organization, key) DO NOTHING
+RETURNING pk
+
+-- name: insert_head
+INSERT INTO session_heads (session_pk, updated_at, rev) VALUES ($1, $2, 1)
+
+-- name: session_custom
+SELECT custom FROM sessions WHERE pk = $1
+
+-- name: activate_session
+UPDATE sessions SET status = 'active', status_reason = NULL WHERE pk = $1
+
+-- name: add_usage
+UPDATE sessions SET input_tokens = input_tokens + $1, output_tokens = output_tokens + $2 WHERE pk = $3
+
+-- name: count_compaction
+UPDATE sessions SET compaction_count = compaction_count + 1 WHERE pk = $1
+
+-- name: delete_session
+DELETE FROM sessions WHERE pk = $1
+
+-- name: head_rev
+SELECT rev FROM session_heads WHERE session_pk = $1
+
+-- name: advance_head
+UPDATE session_heads SET last_seq = last_seq + $1, rev = rev + $2,
+    updated_at = CASE WHEN updated_at < $3 THEN $3 ELSE updated_at END
+WHERE session_pk = $4
+RETURNING last_seq, rev, stale
+
+-- name: mark_stale
+UPDATE session_heads SET stale = 1 WHERE session_pk = $1
+
+-- name: catch_up_sessions
+UPDATE sessions SET updated_at = h.updated_at FROM session_heads h
+WHERE h.session_pk = sessions.pk AND h.stale = 1
+
+-- name: clear_stale
+UPDATE session_heads SET stale = 0 WHERE stale = 1
+
+-- name: session_counts
+SELECT status, n FROM session_counts WHERE organization = $1 AND owner = $2 AND agent = $3 AND repo_pk = $4
+
+-- Filled in by listing.py: the keys are chosen from an index first, and only then joined.
+-- name: session_page
+SELECT {{session_columns}}, c.pk, c.updated_at
+FROM (SELECT pk, updated_at FROM (CHOSEN) AS every ORDER BY ORDERED DESC, pk DESC LIMITED) AS c
+JOIN sessions s ON s.pk = c.pk
+JOIN session_heads h ON h.session_pk = s.pk
+LEFT JOIN repos r ON r.pk = s.repo_pk
+ORDER BY c.ORDERED DESC, c.pk DESC

@@ -1,0 +1,173 @@
+"""The SQLite engine: one writer, a few readers, one file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self, TypeVar, cast
+
+import apsw
+
+from holdfast.errors import NotADatabase, StoreError, StoreReadOnly
+from holdfast.store import schema, statements
+from holdfast.store.sqlite.connection import connect, reported
+from holdfast.store.sqlite.ownership import Ownership, opening
+from holdfast.store.sqlite.readers import Readers
+from holdfast.store.sqlite.writer import Writer
+from holdfast.store.transaction import Operation
+
+T = TypeVar("T")
+
+
+class SqliteEngine:
+    def __init__(
+        self, path: Path, writer: Writer, readers: Readers, ownership: Ownership, durability: str
+    ) -> None:
+        self.owner = ownership.owner
+        self._path = path
+        self._writer = writer
+        self._readers = readers
+        self._ownership = ownership
+        self._durability = durability
+
+    @classmethod
+    async def open(cls, path: Path, durability: str) -> Self:
+        connection, ownership = await asyncio.to_thread(_open, path, durability)
+        texts = statements.load("sqlite")
+        readers = Readers(path, durability, texts)
+        return cls(path, Writer(connection, path, texts), readers, ownership, durability)
+
+    async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
+        return cast(T, await self._readers.submit(operation, snapshot=snapshot))
+
+    async def write(self, operation: Operation[T]) -> T:
+        return cast(T, await self._writer.submit(operation))
+
+    async def dead(self, owners: Iterable[str]) -> set[str]:
+        return await asyncio.to_thread(self._ownership.dead, owners)
+
+    async def problems(self) -> list[str]:
+        return await asyncio.to_thread(self._problems)
+
+    async def backup(self, target: Path) -> None:
+        await asyncio.to_thread(self._backup, target)
+
+    async def vacuum(self) -> None:
+        await asyncio.to_thread(self._vacuum)
+
+    async def close(self) -> None:
+        await self._readers.close()
+        await self._writer.close()
+        self._ownership.release()
+
+    def _problems(self) -> list[str]:
+        with reported(self._path):
+            connection = connect(self._path, self._durability, read_only=True)
+            try:
+                found = [
+                    str(row[0]) for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"
+                ]
+                broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+                return found + [
+                    f"row {row} of {table} refers to a missing {parent}" for table, row, parent, _ in broken
+                ]
+            finally:
+                connection.close()
+
+    def _backup(self, target: Path) -> None:
+        if target.exists():
+            raise StoreError(f"{target} already exists; a backup never overwrites.")
+        partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+        connection = connect(self._path, self._durability, read_only=True)
+        try:
+            with reported(target):
+                connection.execute("VACUUM INTO $1", (str(partial),))
+            file = os.open(partial, os.O_RDONLY)
+            os.fsync(file)
+            os.close(file)
+            partial.rename(target)
+        finally:
+            connection.close()
+            partial.unlink(missing_ok=True)
+
+    def _vacuum(self) -> None:
+        with reported(self._path):
+            connection = connect(self._path, self._durability)
+            try:
+                connection.execute("VACUUM")
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                connection.close()
+
+
+def recorded_revision(connection: apsw.Connection, path: Path) -> str | None:
+    """The schema revision of a database; None of an empty one."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not tables:
+        return None
+    if "alembic_version" not in tables:
+        raise NotADatabase(f"{path} is the database of another program; give another path.")
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(row[0]) if row else None
+
+
+def migrate(path: Path, target: str | None = None) -> tuple[str | None, str | None]:
+    """Bring the schema to `target`, or up to date; the revisions before and after."""
+    with _one_at_a_time(path):
+        connection = connect(path, "full")
+        try:
+            return _migrate(connection, path, target)
+        finally:
+            connection.close()
+
+
+def revision(path: Path) -> str | None:
+    if not path.exists():
+        return None
+    connection = connect(path, "full", read_only=True)
+    try:
+        with reported(path):
+            return recorded_revision(connection, path)
+    finally:
+        connection.close()
+
+
+def _open(path: Path, durability: str) -> tuple[apsw.Connection, Ownership]:
+    with _one_at_a_time(path):
+        connection = connect(path, durability)
+        try:
+            _migrate(connection, path, None)
+            return connection, Ownership(path)
+        except BaseException:
+            connection.close()
+            raise
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    if not path.parent.is_dir():
+        raise StoreError(f"There is no directory {path.parent}; create it, or give another path.")
+    try:
+        with opening(path):
+            yield
+    except PermissionError as error:
+        raise StoreReadOnly(
+            f"{path.parent} cannot be written; give this user write permission on that directory."
+        ) from error
+
+
+def _migrate(connection: apsw.Connection, path: Path, target: str | None) -> tuple[str | None, str | None]:
+    with reported(path):
+        before = recorded_revision(connection, path)
+        if script := schema.script("sqlite", before, target):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute(script).fetchall()
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        return before, recorded_revision(connection, path)

@@ -1,0 +1,178 @@
+"""The one writer of a process: takes everything that waits, commits it once, then answers.
+
+Under load, a hundred appends share one fsync. An operation that fails is taken back alone:
+unless it had already written, nothing needs to be; else the batch is rolled back and run again
+without it, which is rare and right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import apsw
+
+from holdfast.errors import StoreError
+from holdfast.store.sqlite.connection import BUSY_MS, SqliteTransaction, as_ours
+from holdfast.store.transaction import Operation, run_through
+
+MAX_BATCH = 1024
+"""Operations in one transaction: enough to share an fsync, few enough not to make other processes wait."""
+
+CHECKPOINT_PAGES = 1000
+"""WAL pages after which what can be copied into the database is."""
+
+TRUNCATE_PAGES = 4 * CHECKPOINT_PAGES
+"""WAL pages after which readers are waited for, briefly, so that the file can shrink."""
+
+TRUNCATE_WAIT_MS = 250
+
+VACUUM_STEP = 500
+"""Free pages given back at once while nobody waits."""
+
+
+class Job:
+    __slots__ = ("error", "future", "operation", "result")
+
+    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any]) -> None:
+        self.operation = operation
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Writer:
+    def __init__(self, connection: apsw.Connection, path: Path, statements: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._path = path
+        self._transaction = SqliteTransaction(connection, statements)
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name=f"holdfast-writer-{path.name}", daemon=True)
+        self._closed = False
+        self._wal_pages = 0
+        self._truncate_at = TRUNCATE_PAGES
+        connection.set_wal_hook(self._note_wal)
+        self._thread.start()
+
+    async def submit(self, operation: Operation[Any]) -> Any:
+        if self._closed:
+            raise StoreError("The store is closed.")
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._queue.put(Job(operation, future))
+        return await future
+
+    async def close(self) -> None:
+        """Commit what waits, then stop."""
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        closing = False
+        while not closing:
+            batch, closing = self._take()
+            if batch:
+                self._commit(batch)
+                self._loop.call_soon_threadsafe(_answer, batch)
+                self._checkpoint()
+        self._connection.close()
+
+    def _take(self) -> tuple[list[Job], bool]:
+        """Everything that waits, or the first thing to come; and whether it was the last."""
+        batch: list[Job] = []
+        while len(batch) < MAX_BATCH:
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                if batch:
+                    break
+                if self._give_back_space():
+                    continue
+                job = self._queue.get()
+            if job is None:
+                return batch, True
+            batch.append(job)
+        return batch, False
+
+    def _commit(self, batch: list[Job]) -> None:
+        try:
+            while not self._attempt(batch):
+                pass
+        except apsw.Error as error:
+            for job in batch:
+                job.error = job.error or as_ours(error, self._path)
+
+    def _attempt(self, batch: list[Job]) -> bool:
+        """Run and commit what has not failed; False when one failed half-way and the rest must run again."""
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for job in batch:
+                if job.error is None and not self._ran(job):
+                    connection.execute("ROLLBACK")
+                    return False
+            connection.execute("COMMIT")
+            return True
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def _ran(self, job: Job) -> bool:
+        """Run one operation; False when it failed after it had written."""
+        before = self._connection.total_changes()
+        try:
+            job.result = run_through(job.operation(self._transaction))
+        except apsw.Error as error:
+            if not self._connection.in_transaction:
+                raise  # SQLite took the whole batch back
+            job.error = as_ours(error, self._path)
+        except Exception as error:  # whatever it is, it belongs to the caller
+            job.error = error
+        return job.error is None or self._connection.total_changes() == before
+
+    def _note_wal(self, connection: apsw.Connection, database: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Keep the WAL small. A reader in the middle of something delays this, and never stops the writer."""
+        if self._wal_pages < CHECKPOINT_PAGES:
+            return
+        if self._wal_pages < self._truncate_at:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            return
+        self._connection.set_busy_timeout(TRUNCATE_WAIT_MS)
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._wal_pages, self._truncate_at = 0, TRUNCATE_PAGES
+        except apsw.BusyError:
+            # Somebody reads on an old snapshot; waiting again is only worth it once there is more to gain.
+            self._truncate_at = self._wal_pages + TRUNCATE_PAGES
+        finally:
+            self._connection.set_busy_timeout(BUSY_MS)
+
+    def _give_back_space(self) -> bool:
+        """Return some free pages to the file system, while nobody waits; whether there are more."""
+        if self._connection.pragma("freelist_count") <= VACUUM_STEP:
+            return False
+        try:
+            self._connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
+        except apsw.BusyError:
+            return False
+        self._checkpoint()
+        return True
+
+
+def _answer(batch: list[Job]) -> None:
+    for job in batch:
+        if job.future.done():
+            continue  # its caller was cancelled and does not wait any more
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

@@ -1,0 +1,376 @@
+"""The store: one face over both engines.
+
+A store is always somebody's: `open_store` gives the one of the person at this machine,
+`as_principal` and `as_agent` give views that see and change only what theirs may. Every method
+is one operation in one transaction, and a write has been committed when its call returns.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from holdfast.errors import InvalidInput, StoreError
+from holdfast.model.content import Content
+from holdfast.model.ids import CompactionId, MessageId, RepoId, SessionId, TokenId, TurnId
+from holdfast.model.key import SessionKey
+from holdfast.model.message import Message, message_json
+from holdfast.model.principal import Principal
+from holdfast.model.records import AuditEntry, Compaction, NewCompaction, Repo, Token
+from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
+from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, TurnProgress
+from holdfast.store import changes, check, chunks, listing, messages, records, sessions, turns
+from holdfast.store.engine import Engine
+from holdfast.store.ids import new_id
+from holdfast.store.options import (
+    Changes,
+    HistoryOptions,
+    HistoryPage,
+    SessionFilter,
+    SessionPage,
+    check_limit,
+)
+from holdfast.store.pulse import Pulse
+from holdfast.store.scope import Scope
+from holdfast.store.streams import MessageStream, StreamFlusher
+from holdfast.store.transaction import Transaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Scoped = Callable[Concatenate[Transaction, Scope, P], Coroutine[Any, Any, T]]
+"""An operation on behalf of somebody."""
+
+log = logging.getLogger("holdfast.store")
+
+CATCH_UP_SECONDS = 0.5
+"""How long a listing's order may lag behind the last append."""
+
+JSON_PAGE = 1000
+"""Messages per piece of a history that is streamed as JSON."""
+
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""The largest message, as large as the longest line an agent may send. Larger payloads are blobs."""
+
+
+def system_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Runtime:
+    """What all views of an open store share: the engine, the clock, and the work in the background."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], int], max_message_bytes: int) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.max_message_bytes = max_message_bytes
+        self.catching_up = Pulse(CATCH_UP_SECONDS, self._catch_up)
+        self.streams = StreamFlusher(engine, clock, max_message_bytes, self.catching_up.nudge)
+
+    async def start(self) -> None:
+        """Finish what a crash left: fold streams whose writer is gone, bring listings up to date."""
+        owners = await self.engine.read(chunks.owners)
+        if dead := await self.engine.dead(owners):
+            folded = await self.engine.write(partial(chunks.fold_abandoned, dead=dead, now=self.clock()))
+            log.info("closed %d messages whose writer is gone", folded)
+        await self._catch_up()
+
+    async def close(self) -> None:
+        await self.streams.close()
+        await self.catching_up.close()
+        await self.engine.close()
+
+    async def _catch_up(self) -> None:
+        try:
+            await self.engine.write(sessions.catch_up)
+        except StoreError as error:
+            log.warning("listings are not up to date: %s", error)
+
+
+class Store:
+    def __init__(self, runtime: Runtime, scope: Scope) -> None:
+        self._runtime = runtime
+        self._engine = runtime.engine
+        self._scope = scope
+
+    # Views
+
+    def as_agent(self, agent_id: str) -> Store:
+        """The view of one agent: the sessions of others answer `AccessDenied`."""
+        return Store(self._runtime, Scope(self._scope.principal, agent_id))
+
+    def as_principal(self, principal: Principal) -> Store:
+        """The view of a caller: what they may not see is not found."""
+        return Store(self._runtime, Scope(principal, self._scope.agent))
+
+    def as_system(self) -> Store:
+        """The view of the program itself, across organizations: for recovery and supervision only."""
+        return Store(self._runtime, Scope(None, self._scope.agent))
+
+    # Sessions
+
+    async def get_or_create(self, key: SessionKey, defaults: NewSession | None = None) -> Session:
+        """The session of `key`. The same key gives the same session, however many callers race."""
+        self._scope.admit_key(key)
+        existing = await self._read(sessions.lookup, key)
+        if existing is not None:
+            return existing
+        new = sessions.with_key(defaults, key)
+        return await self._create(new, reuse=True)
+
+    async def create_session(self, new: NewSession) -> Session:
+        return await self._create(new, reuse=False)
+
+    async def get_session(self, ref: SessionRef) -> Session:
+        return await self._read(sessions.get, ref)
+
+    async def list(self, wanted: SessionFilter | None = None) -> SessionPage:
+        """Sessions that match, newest first, with their exact total."""
+        return await self._snapshot(listing.page, wanted or SessionFilter())
+
+    async def patch(
+        self, ref: SessionRef, patch: SessionPatch, *, expected_revision: int | None = None
+    ) -> Session:
+        return await self._write(
+            sessions.patch, ref=ref, change=patch, expected=expected_revision, now=self._runtime.clock()
+        )
+
+    async def delete(self, ref: SessionRef) -> None:
+        """Delete a session and everything in it."""
+        await self._write(sessions.delete, ref=ref)
+
+    # Messages
+
+    async def append_messages(
+        self,
+        ref: SessionRef,
+        new: Sequence[Message],
+        *,
+        turn_id: TurnId | None = None,
+        expected_revision: int | None = None,
+    ) -> Sequence[Message]:
+        """Append all of `new`, or none; as stored, in order.
+
+        A message that carries an id and was already stored under it is not stored again, so a
+        call whose answer was lost may simply be repeated.
+        """
+        runtime = self._runtime
+        now = runtime.clock()
+        prepared = messages.prepare(new, now, max_bytes=runtime.max_message_bytes, turn_id=turn_id)
+        append = messages.Append(self._scope, ref, prepared, now, self._engine.owner, expected_revision)
+        stored = await self._engine.write(append)
+        runtime.catching_up.nudge()
+        return stored
+
+    async def get_history(self, ref: SessionRef, options: HistoryOptions | None = None) -> HistoryPage:
+        """A page of messages, oldest first: the latest ones unless `options` say otherwise."""
+        return await self._read(messages.history, ref, options or HistoryOptions())
+
+    async def get_message(self, ref: SessionRef, message_id: MessageId) -> Message:
+        return await self._read(messages.get, ref=ref, message_id=message_id)
+
+    async def history_json(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[bytes]:
+        """All messages after a `seq` as one JSON array, in pieces, passed through unparsed.
+
+        Each piece is a read of its own, so a slow reader holds nothing open.
+        """
+        opening = "["
+        while True:
+            options = HistoryOptions(after=after, limit=JSON_PAGE)
+            rows = await self._read(messages.history_rows, ref, options)
+            if rows:
+                after = rows[-1][1]
+                yield (
+                    opening + ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
+                ).encode()
+                opening = ","
+            if len(rows) < JSON_PAGE:
+                yield b"]" if opening == "," else b"[]"
+                return
+
+    async def open_stream(
+        self, ref: SessionRef, message: Message, *, turn_id: TurnId | None = None
+    ) -> MessageStream:
+        """Append a message that is still being said, and write it as it comes."""
+        if not message.open:
+            raise InvalidInput("Only a text or thought that is partial can be streamed; pass partial=True.")
+        (opened,) = await self.append_messages(ref, [message], turn_id=turn_id)
+        assert opened.id is not None
+        keys = await self._engine.read(partial(chunks.locate, message_id=opened.id))
+        return MessageStream(self._runtime.streams, opened, *keys)
+
+    async def revise_message(self, ref: SessionRef, message_id: MessageId, content: Content) -> Message:
+        """Replace the content of an open message. It is final once its content is no longer open."""
+        runtime = self._runtime
+        return await self._write(
+            messages.revise,
+            ref=ref,
+            message_id=message_id,
+            content=content,
+            now=runtime.clock(),
+            max_bytes=runtime.max_message_bytes,
+        )
+
+    # Turns
+
+    async def add_turn(self, ref: SessionRef, new: NewTurn, *, expected_revision: int | None = None) -> Turn:
+        """Open a turn: pending, with the session's next sequence number."""
+        turn_id = new.id or TurnId(new_id())
+        return await self._write(
+            turns.add,
+            ref=ref,
+            new=new,
+            turn_id=turn_id,
+            expected=expected_revision,
+            now=self._runtime.clock(),
+        )
+
+    async def progress_turn(self, ref: SessionRef, turn_id: TurnId, known: TurnProgress) -> Turn:
+        """Record what became known while a turn is pending."""
+        return await self._write(
+            turns.progress, ref=ref, turn_id=turn_id, known=known, now=self._runtime.clock()
+        )
+
+    async def complete_turn(self, ref: SessionRef, turn_id: TurnId, answer: TurnAnswer) -> Turn:
+        return await self._write(
+            turns.complete, ref=ref, turn_id=turn_id, answer=answer, now=self._runtime.clock()
+        )
+
+    async def fail_turn(self, ref: SessionRef, turn_id: TurnId, failure: TurnFailure) -> Turn:
+        return await self._write(
+            turns.fail, ref=ref, turn_id=turn_id, failure=failure, now=self._runtime.clock()
+        )
+
+    async def get_turn(self, ref: SessionRef, turn_id: TurnId) -> Turn:
+        return await self._read(turns.get, ref=ref, turn_id=turn_id)
+
+    async def last_turn(self, ref: SessionRef) -> Turn | None:
+        return await self._read(turns.last, ref=ref)
+
+    async def list_turns(self, ref: SessionRef, *, after: int = 0, limit: int = 100) -> Sequence[Turn]:
+        """Turns by sequence, beginning after the sequence number `after`."""
+        check_limit(limit)
+        return await self._read(turns.after, ref=ref, sequence=after, limit=limit)
+
+    async def pending_turns(self) -> Sequence[Turn]:
+        """Every pending turn, across sessions: what a crash may have left."""
+        return await self._engine.read(turns.pending)
+
+    # Compactions
+
+    async def commit_compaction(
+        self, ref: SessionRef, new: NewCompaction, *, expected_revision: int | None = None
+    ) -> Compaction:
+        """Record a fold of messages. The messages themselves stay as they are."""
+        compaction_id = CompactionId(new_id())
+        return await self._write(
+            records.commit_compaction,
+            ref=ref,
+            new=new,
+            compaction_id=compaction_id,
+            expected=expected_revision,
+            now=self._runtime.clock(),
+        )
+
+    async def list_compactions(self, ref: SessionRef) -> Sequence[Compaction]:
+        return await self._read(records.compactions, ref=ref)
+
+    async def undo_compaction(self, ref: SessionRef, compaction_id: CompactionId) -> Compaction:
+        return await self._write(
+            records.undo_compaction, ref=ref, compaction_id=compaction_id, now=self._runtime.clock()
+        )
+
+    # The change feed
+
+    async def changes(self, ref: SessionRef, since: int, *, limit: int = 1000) -> Changes:
+        """What changed in a session after revision `since`."""
+        if since < 0:
+            raise InvalidInput(f"A revision cannot be negative; it is {since}.")
+        check_limit(limit)
+        return await self._snapshot(changes.since, ref, since, limit)
+
+    # Repositories, tokens, audit
+
+    async def save_repos(self, repos: Sequence[Repo]) -> Sequence[Repo]:
+        return await self._write(records.save_repos, repos=repos, now=self._runtime.clock())
+
+    async def get_repo(self, repo_id: RepoId) -> Repo:
+        return await self._read(records.get_repo, repo_id=repo_id)
+
+    async def list_repos(self) -> Sequence[Repo]:
+        return await self._read(records.list_repos)
+
+    async def delete_repo(self, repo_id: RepoId) -> None:
+        await self._write(records.delete_repo, repo_id=repo_id)
+
+    async def add_token(
+        self, principal: Principal, token_hash: str, label: str, *, expires_at: datetime | None = None
+    ) -> Token:
+        return await self._engine.write(
+            partial(
+                records.add_token,
+                principal=principal,
+                token_hash=token_hash,
+                label=label,
+                expires_at=expires_at,
+                now=self._runtime.clock(),
+            )
+        )
+
+    async def find_token(self, token_hash: str) -> Token | None:
+        return await self._engine.read(partial(records.find_token, token_hash=token_hash))
+
+    async def touch_token(self, token_id: TokenId) -> None:
+        """Record that a token was used just now."""
+        await self._engine.write(partial(records.touch_token, token_id=token_id, now=self._runtime.clock()))
+
+    async def list_tokens(self) -> Sequence[Token]:
+        return await self._read(records.list_tokens)
+
+    async def revoke_token(self, token_id: TokenId) -> Token:
+        return await self._write(records.revoke_token, token_id=token_id, now=self._runtime.clock())
+
+    async def add_audit(self, entry: AuditEntry) -> None:
+        await self._engine.write(partial(records.add_audit, entry=entry, now=self._runtime.clock()))
+
+    async def list_audit(self, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEntry]:
+        check_limit(limit)
+        return await self._read(records.list_audit, before=before, limit=limit)
+
+    # Care
+
+    async def problems(self) -> Sequence[str]:
+        """Everything that is wrong with the stored data: nothing, in a healthy store."""
+        return [
+            *await self._engine.problems(),
+            *await self._engine.read(check.broken_promises, snapshot=True),
+        ]
+
+    async def backup(self, target: Path) -> None:
+        """A consistent copy at `target`, made while writers run."""
+        await self._engine.backup(target)
+
+    async def vacuum(self) -> None:
+        """Give free space back to the file system."""
+        await self._engine.vacuum()
+
+    async def _create(self, new: NewSession, *, reuse: bool) -> Session:
+        session_id = new.id or SessionId(new_id())
+        return await self._write(sessions.create, new, session_id, self._runtime.clock(), reuse=reuse)
+
+    async def _read(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs))
+
+    async def _snapshot(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs), snapshot=True)
+
+    async def _write(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        result = await self._engine.write(lambda tx: operation(tx, self._scope, *args, **kwargs))
+        self._runtime.catching_up.nudge()
+        return result

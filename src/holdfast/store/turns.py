@@ -1,0 +1,201 @@
+"""Turns: opened pending, completed or failed once, never changed again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import NotFound
+from holdfast.model.content import encode_json
+from holdfast.model.ids import SessionId, TurnId, id_bytes, id_text
+from holdfast.model.session import SessionRef
+from holdfast.model.status import require_live
+from holdfast.model.times import from_ms, to_ms
+from holdfast.model.turn import (
+    ActiveFileRef,
+    ChunkRef,
+    NewTurn,
+    Turn,
+    TurnAnswer,
+    TurnFailure,
+    TurnProgress,
+    TurnStatus,
+    ending_moment,
+    require_pending,
+)
+from holdfast.model.usage import TokenUsage
+from holdfast.store import sessions
+from holdfast.store.scope import Scope
+from holdfast.store.transaction import Row, Transaction
+
+
+async def add(
+    tx: Transaction,
+    scope: Scope,
+    ref: SessionRef,
+    new: NewTurn,
+    turn_id: TurnId,
+    expected: int | None,
+    now: int,
+) -> Turn:
+    found = await sessions.find(tx, scope, ref, writing=True)
+    if new.id is not None and (earlier := await tx.one("turn_by_id", found.pk, id_bytes(new.id, "turn id"))):
+        return turn_from_row(earlier)
+    require_live(found.status)
+    await sessions.require_revision(tx, found, expected)
+    await sessions.activate(tx, found)
+    _, rev = await sessions.advance(tx, found.pk, now)
+    await tx.run(
+        "insert_turn",
+        *(found.pk, id_bytes(turn_id, "turn id"), rev, new.created_by or scope.user, now, new.mode),
+        *(new.conversation_id, new.previous_openai_response_id, new.openai_model, new.instruction_summary),
+        *(new.full_instruction_url, new.openai_request_payload_url),
+        *(_json(new.chunk_refs), _json(new.active_file_refs), _json(new.warnings)),
+    )
+    return await _get(tx, found.pk, turn_id)
+
+
+async def progress(
+    tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId, known: TurnProgress, now: int
+) -> Turn:
+    pk, turn = await _pending(tx, scope, ref, turn_id)
+    _, rev = await sessions.advance(tx, pk, now)
+    await tx.run(
+        "progress_turn",
+        *(rev, known.openai_response_id, known.previous_openai_response_id, known.openai_model),
+        known.openai_request_payload_url,
+        None if known.chunk_refs is None else _json(known.chunk_refs),
+        None if known.active_file_refs is None else _json(known.active_file_refs),
+        _json(turn.warnings + known.warnings),
+        *(pk, id_bytes(turn_id)),
+    )
+    return await _get(tx, pk, turn_id)
+
+
+async def complete(
+    tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId, answer: TurnAnswer, now: int
+) -> Turn:
+    return await _end(tx, scope, ref, turn_id, TurnStatus.COMPLETED, answer, now)
+
+
+async def fail(
+    tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId, failure: TurnFailure, now: int
+) -> Turn:
+    return await _end(tx, scope, ref, turn_id, TurnStatus.FAILED, failure, now)
+
+
+async def get(tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId) -> Turn:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    return await _get(tx, found.pk, turn_id)
+
+
+async def last(tx: Transaction, scope: Scope, ref: SessionRef) -> Turn | None:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    row = await tx.one("last_turn", found.pk)
+    return turn_from_row(row) if row else None
+
+
+async def after(tx: Transaction, scope: Scope, ref: SessionRef, sequence: int, limit: int) -> list[Turn]:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    return [turn_from_row(row) for row in await tx.all("turns_after", found.pk, sequence, limit)]
+
+
+async def pending(tx: Transaction) -> list[Turn]:
+    """Every pending turn of every session, for whoever recovers them after a crash."""
+    return [turn_from_row(row) for row in await tx.all("pending_turns")]
+
+
+def turn_from_row(row: Row) -> Turn:
+    # fmt: off
+    (
+        raw_id, session_id, sequence, rev, status, created_by, created_at, status_at, received_at, expires_at,
+        mode, conversation_id, response_id, previous_response_id, model, instruction_summary, instruction_url,
+        answer_summary, answer_url, request_url, response_url, chunk_refs, file_refs, warnings, errors,
+        input_tokens, output_tokens, stop_reason,
+    ) = row
+    # fmt: on
+    return Turn(
+        id=TurnId(id_text(raw_id)),
+        session_id=SessionId(id_text(session_id)),
+        sequence_number=sequence,
+        rev=rev,
+        status=TurnStatus(status),
+        created_by=created_by,
+        created_at=from_ms(created_at),
+        status_at=from_ms(status_at),
+        openai_response_received_at=_moment(received_at),
+        openai_chain_expires_at=_moment(expires_at),
+        mode=mode,
+        conversation_id=conversation_id,
+        openai_response_id=response_id,
+        previous_openai_response_id=previous_response_id,
+        openai_model=model,
+        instruction_summary=instruction_summary,
+        full_instruction_url=instruction_url,
+        agent_answer_summary=answer_summary,
+        full_agent_answer_url=answer_url,
+        openai_request_payload_url=request_url,
+        openai_response_payload_url=response_url,
+        chunk_refs=msgspec.json.decode(chunk_refs, type=tuple[ChunkRef, ...]),
+        active_file_refs=msgspec.json.decode(file_refs, type=tuple[ActiveFileRef, ...]),
+        warnings=msgspec.json.decode(warnings, type=tuple[str, ...]),
+        errors=msgspec.json.decode(errors, type=tuple[str, ...]),
+        usage=TokenUsage(input_tokens, output_tokens),
+        stop_reason=stop_reason,
+    )
+
+
+async def _end(
+    tx: Transaction,
+    scope: Scope,
+    ref: SessionRef,
+    turn_id: TurnId,
+    status: TurnStatus,
+    ended: TurnAnswer | TurnFailure,
+    now: int,
+) -> Turn:
+    pk, turn = await _pending(tx, scope, ref, turn_id)
+    _, rev = await sessions.advance(tx, pk, now)
+    answer = ended if isinstance(ended, TurnAnswer) else None
+    await tx.run(
+        "end_turn",
+        *(rev, status.value, to_ms(ending_moment(ended, from_ms(now))), ended.openai_response_id),
+        *(_ms(ended.openai_response_received_at), _ms(ended.openai_chain_expires_at)),
+        *(answer and answer.agent_answer_summary, answer and answer.full_agent_answer_url),
+        ended.openai_response_payload_url,
+        _json(turn.warnings + ended.warnings),
+        _json(turn.errors + (ended.errors if isinstance(ended, TurnFailure) else ())),
+        *(ended.usage.input, ended.usage.output, ended.stop_reason),
+        *(pk, id_bytes(turn_id)),
+    )
+    if ended.usage != TokenUsage():
+        await tx.run("add_usage", ended.usage.input, ended.usage.output, pk)
+    return await _get(tx, pk, turn_id)
+
+
+async def _pending(tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId) -> tuple[int, Turn]:
+    found = await sessions.find(tx, scope, ref, writing=True)
+    turn = await _get(tx, found.pk, turn_id)
+    require_pending(turn_id, turn.status)
+    return found.pk, turn
+
+
+async def _get(tx: Transaction, session_pk: int, turn_id: TurnId) -> Turn:
+    row = await tx.one("turn_by_id", session_pk, id_bytes(turn_id, "turn id"))
+    if row is None:
+        raise NotFound(f"The session has no turn {turn_id}.")
+    return turn_from_row(row)
+
+
+def _json(value: Any) -> str:
+    return encode_json(value, "turn").decode()
+
+
+def _moment(ms: int | None) -> datetime | None:
+    return None if ms is None else from_ms(ms)
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else to_ms(moment)
