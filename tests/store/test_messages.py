@@ -114,8 +114,8 @@ async def test_an_id_with_another_text_is_a_conflict(store: Store, key: SessionK
     await store.append_messages(key, [Message.user("yes", id=message_id)])
     with pytest.raises(Conflict):
         await store.append_messages(key, [Message.user("no", id=message_id)])
+    twin = Message.user("twin", id=MessageId(new_id()))
     with pytest.raises(InvalidInput, match="same id"):
-        twin = Message.user("twin", id=MessageId(new_id()))
         await store.append_messages(key, [twin, twin])
     assert await texts(store, key) == ["yes"]
 

@@ -257,7 +257,7 @@ async def test_a_reopened_store_shows_what_a_crash_had_not_yet_indexed(
         clock.now += 1_000
         await store.append_messages(key, [Message.user("now the newest")])
     async with open_store(store_url, clock=clock) as store:
-        assert [session.id for session in await store.list()][0] == early.id
+        assert (await store.list()).sessions[0].id == early.id
 
 
 def test_the_database_file_is_where_the_url_says(sqlite_url: str, tmp_path: Path) -> None:

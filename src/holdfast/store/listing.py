@@ -22,6 +22,8 @@ _COUNTED = ("owner", "agent", "repo_pk")
 
 
 async def page(tx: Transaction, scope: Scope, wanted: SessionFilter) -> SessionPage:
+    if not scope.may_list(wanted.owner):
+        return SessionPage([], 0, wanted.limit, wanted.offset, None)
     equal = await _equalities(tx, scope, wanted)
     conditions, values = _conditions(equal, wanted)
     statuses = sorted(wanted.status) if wanted.status is not None else [None]

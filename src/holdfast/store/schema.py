@@ -38,7 +38,8 @@ def script(dialect: str, recorded: str | None, target: str | None = None) -> str
         return ""
     if target != BASE and target > (recorded or ""):
         return _render("upgrade", dialect, f"{recorded or BASE}:{target}")
-    return _render("downgrade", dialect, f"{recorded}:{target}")
+    emptied = "DROP TABLE alembic_version;" if target == BASE else ""
+    return _render("downgrade", dialect, f"{recorded}:{target}") + emptied
 
 
 def _known(target: str) -> str:

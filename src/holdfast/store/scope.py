@@ -56,6 +56,10 @@ class Scope(msgspec.Struct, frozen=True):
                 f"{session} belongs to agent {agent!r}; agent {self.agent!r} has no access to it."
             )
 
+    def may_list(self, owner: str | None) -> bool:
+        """Whether this caller sees sessions of `owner` in a listing. Members list their own."""
+        return self.principal is None or self.principal.is_admin or owner in (None, self.principal.user)
+
     def admit_key(self, ref: SessionRef) -> None:
         if isinstance(ref, SessionKey):
             self.admit_agent(ref.agent_id, ref)

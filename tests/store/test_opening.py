@@ -1,0 +1,133 @@
+"""Opening a store: addresses, missing extras, the cost of an import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Message, SessionKey, open_store
+from holdfast.errors import InvalidInput, NotADatabase, StoreError, StoreUnavailable
+from holdfast.store import sqlite_path
+from holdfast.store.statements import checked, load
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://x/y", "holdfast.db", "", "sqlite://holdfast.db", "sqlite:///:memory:"]
+)
+async def test_an_address_that_names_no_store_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="sqlite:///"):
+        async with open_store(url):
+            pass
+
+
+async def test_an_unknown_durability_is_refused(sqlite_url: str) -> None:
+    with pytest.raises(InvalidInput, match="full or normal"):
+        async with open_store(sqlite_url, durability="maybe"):
+            pass
+
+
+@pytest.mark.parametrize("durability", ["full", "normal"])
+async def test_both_durabilities_keep_what_was_said(store_url: str, key: SessionKey, durability: str) -> None:
+    async with open_store(store_url, durability=durability) as store:
+        await store.get_or_create(key)
+        await store.append_messages(key, [Message.user("kept")])
+    async with open_store(store_url, durability=durability) as store:
+        assert (await store.get_history(key))[0].text == "kept"
+
+
+def test_relative_and_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sqlite_path("sqlite:///a%20b.db") == tmp_path / "a b.db"
+    assert sqlite_path("sqlite:////var/x.db") == Path("/var/x.db")
+
+
+async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no directory"):
+        async with open_store(f"sqlite:///{tmp_path}/missing/x.db"):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_server_that_is_not_there_is_a_retriable_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="PostgreSQL did not answer") as refusal:
+        async with open_store(f"postgresql://nobody@/nothing?host={tmp_path}"):
+            pass
+    assert refusal.value.retriable
+
+
+async def test_a_database_that_does_not_exist_is_named(postgres_url: str) -> None:
+    with pytest.raises(StoreError, match="does not let us in"):
+        async with open_store(postgres_url.replace("/test_", "/missing_")):
+            pass
+
+
+async def test_another_programs_tables_are_left_alone(postgres_url: str) -> None:
+    import asyncpg
+
+    raw = await asyncpg.connect(postgres_url)
+    await raw.execute("CREATE TABLE sessions (x int)")
+    with pytest.raises(NotADatabase, match="another program"):
+        async with open_store(postgres_url):
+            pass
+    assert await raw.fetchval("SELECT to_regclass('messages')") is None
+    await raw.close()
+
+
+async def test_a_closed_store_says_so(sqlite_url: str, key: SessionKey) -> None:
+    async with open_store(sqlite_url) as store:
+        await store.get_or_create(key)
+    with pytest.raises(StoreError, match="closed"):
+        await store.get_session(key)
+    with pytest.raises(StoreError, match="closed"):
+        await store.append_messages(key, [Message.user("x")])
+
+
+def python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["holdfast", "holdfast.api"])
+def test_importing_loads_nothing_heavy(module: str) -> None:
+    heavy = {"alembic", "sqlalchemy", "asyncpg", "pydantic", "typer", "rich", "sqlite3"}
+    loaded = python(
+        f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    ).split()
+    assert heavy & set(loaded) == set()
+
+
+def test_opening_an_up_to_date_store_does_not_load_the_migrations(sqlite_url: str) -> None:
+    code = f"""
+import asyncio, sys, holdfast
+async def main():
+    async with holdfast.open_store({sqlite_url!r}):
+        pass
+asyncio.run(main())
+print("alembic" in sys.modules)
+"""
+    assert [python(code), python(code)] == ["True", "False"]
+
+
+def test_a_missing_extra_says_which_one_to_install() -> None:
+    code = """
+import sys
+sys.modules["asyncpg"] = None
+from holdfast.errors import MissingExtra
+from holdfast.store import dialect
+try:
+    dialect("postgresql://x/y")
+except MissingExtra as error:
+    print(error)
+"""
+    assert python(code) == (
+        "A PostgreSQL store needs an extra that is not installed: pip install 'holdfast[postgres]'"
+    )
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_every_statement_takes_its_parameters_in_order(engine: str) -> None:
+    assert len(load(engine)) > 50
+    with pytest.raises(ValueError, match="not in order"):
+        checked("SELECT $2, $1")

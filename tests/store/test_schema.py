@@ -1,0 +1,161 @@
+"""The schema: keys, indexes, migrations that go both ways and keep the data."""
+
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+
+from holdfast import (
+    Message,
+    NewSession,
+    NewTurn,
+    Repo,
+    SessionFilter,
+    SessionKey,
+    Store,
+    TurnAnswer,
+    open_store,
+)
+from holdfast.errors import InvalidInput, SchemaTooNew
+from holdfast.store import migrate, revision, sqlite_path
+from holdfast.store.migrations import HEAD
+
+
+async def query(url: str, sql: str) -> list[Any]:
+    if url.startswith("sqlite"):
+        connection = apsw.Connection(str(sqlite_path(url)))
+        connection.pragma("foreign_keys", 1)
+        rows: list[Any] = connection.execute(sql).fetchall()
+        connection.close()
+        return rows
+    raw = await asyncpg.connect(url)
+    try:
+        return [tuple(row) for row in await raw.fetch(sql)]
+    finally:
+        await raw.close()
+
+
+async def snapshot(url: str) -> list[Any]:
+    """Everything that revision 0001 knows."""
+    tables = ("repos", "sessions", "session_heads", "messages", "turns")
+    return [await query(url, f"SELECT * FROM {table} ORDER BY 1") for table in tables]
+
+
+async def populate(url: str, key: SessionKey) -> None:
+    async with open_store(url) as store:
+        (repo,) = await store.save_repos([Repo(name="r", path="/r")])
+        await store.create_session(NewSession(repo_id=repo.id))
+        await store.get_or_create(key)
+        await store.append_messages(key, [Message.user("kept"), Message.agent("also kept")])
+        turn = await store.add_turn(key, NewTurn(instruction_summary="q"))
+        await store.complete_turn(key, turn.id, TurnAnswer(agent_answer_summary="a"))
+
+
+@pytest.mark.req("STO-15", "SES-31")
+async def test_opening_migrates_and_opening_again_changes_nothing(store_url: str) -> None:
+    assert await revision(store_url) is None
+    for _ in range(2):
+        async with open_store(store_url) as store:
+            assert await store.problems() == []
+        assert await revision(store_url) == HEAD
+    assert await migrate(store_url, HEAD) == (HEAD, HEAD)
+
+
+@pytest.mark.req("SES-31")
+async def test_migrations_keep_the_data_both_ways(store_url: str, key: SessionKey) -> None:
+    await populate(store_url, key)
+    before = await snapshot(store_url)
+    for target in ("0002", "0001"):
+        assert (await migrate(store_url, target))[1] == target
+        assert await snapshot(store_url) == before
+    assert await migrate(store_url) == ("0001", HEAD)
+    assert await snapshot(store_url) == before
+    async with open_store(store_url) as store:
+        assert await store.problems() == []  # the counts were made anew from the sessions
+        assert (await store.list(SessionFilter(limit=1))).total == 2
+        assert [message.text for message in await store.get_history(key)] == ["kept", "also kept"]
+
+
+@pytest.mark.req("SES-31")
+async def test_a_downgrade_to_the_base_leaves_nothing_and_an_upgrade_starts_afresh(store_url: str) -> None:
+    async with open_store(store_url):
+        pass
+    assert await migrate(store_url, "base") == (HEAD, None)
+    if store_url.startswith("sqlite"):
+        left = await query(store_url, "SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
+    else:
+        left = await query(store_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        left += await query(
+            store_url, "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+        )
+    assert left == []
+    async with open_store(store_url) as store:
+        assert (await store.list()).total == 0
+
+
+@pytest.mark.parametrize("target", ["9999", "0000", "head", "0001; DROP TABLE sessions", ""])
+async def test_a_revision_that_does_not_exist_is_refused(store_url: str, target: str) -> None:
+    async with open_store(store_url):
+        pass
+    with pytest.raises(InvalidInput, match="no schema revision"):
+        await migrate(store_url, target)
+    assert await revision(store_url) == HEAD
+
+
+async def test_a_newer_schema_is_not_touched(store_url: str, key: SessionKey) -> None:
+    await populate(store_url, key)
+    await query(store_url, "UPDATE alembic_version SET version_num = '9999'")
+    before = await snapshot(store_url)
+    with pytest.raises(SchemaTooNew, match="install a newer Holdfast"):
+        async with open_store(store_url):
+            pass
+    assert await snapshot(store_url) == before
+
+
+@pytest.mark.req("STO-14", "SES-29", "SES-30")
+async def test_rows_without_their_session_are_refused(store: Store, store_url: str) -> None:
+    insert = "INSERT INTO messages (session_pk, seq, rev, id, at, body) VALUES (77, 1, 1, {}, 0, '{{}}')"
+    if store_url.startswith("sqlite"):
+        with pytest.raises(apsw.ConstraintError, match="FOREIGN KEY"):
+            await query(store_url, insert.format("x'00000000000000000000000000000000'"))
+    else:
+        with pytest.raises(asyncpg.ForeignKeyViolationError):
+            await query(store_url, insert.format("'00000000-0000-0000-0000-000000000000'"))
+
+
+# What each question costs is in the plan: it names the index that answers it, and no table is scanned.
+PLANS = {
+    "the latest messages": (
+        "SELECT body FROM messages WHERE session_pk = 1 AND seq < 99 ORDER BY seq DESC LIMIT 50",
+        "sqlite_autoindex_messages_2 (session_pk=? AND seq<?)",
+    ),
+    "messages of a time": (
+        "SELECT body FROM messages WHERE session_pk = 1 AND at > 5 ORDER BY seq + 0",
+        "messages_time (session_pk=? AND at>?)",
+    ),
+    "sessions by repository": (
+        "SELECT pk FROM sessions WHERE organization = 'a' AND repo_pk = 1 ORDER BY pk DESC",
+        "sessions_created_by_repo (organization=? AND repo_pk=?)",
+    ),
+    "sessions by status": (
+        "SELECT pk FROM sessions WHERE organization = 'a' AND status = 'b' ORDER BY updated_at DESC, pk DESC",
+        "sessions_updated_by_status (organization=? AND status=?)",
+    ),
+    "sessions by agent": (
+        "SELECT pk FROM sessions WHERE organization = 'a' AND agent = 'm' ORDER BY updated_at DESC, pk DESC",
+        "sessions_updated_by_agent (organization=? AND agent=?)",
+    ),
+}
+
+
+@pytest.mark.req("STO-14", "SES-31", "STO-24")
+@pytest.mark.parametrize("question", PLANS)
+async def test_an_index_answers_in_order_without_scanning_or_sorting(sqlite_url: str, question: str) -> None:
+    async with open_store(sqlite_url):
+        sql, index = PLANS[question]
+        plan = " ".join(row[3] for row in await query(sqlite_url, f"EXPLAIN QUERY PLAN {sql}"))
+    assert index in plan
+    assert "SCAN" not in plan
+    if "+ 0" not in sql:
+        assert "TEMP B-TREE" not in plan
