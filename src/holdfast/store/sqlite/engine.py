@@ -105,7 +105,10 @@ class SqliteEngine:
 
 def recorded_revision(connection: apsw.Connection, path: Path) -> str | None:
     """The schema revision of a database; None of an empty one."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    listed = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    )
+    tables = {name for (name,) in listed}
     if not tables:
         return None
     if "alembic_version" not in tables:
