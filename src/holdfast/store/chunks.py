@@ -44,8 +44,8 @@ async def write(tx: Transaction, chunks: Sequence[Chunk], now: int) -> dict[int,
 
 async def end(tx: Transaction, message_id: MessageId, chunk: Chunk, now: int) -> Message:
     """Fold a stream, with what was not yet written of it, into its message, which is then final."""
-    opened = await tx.one("open_message", chunk.message_pk)
     row = await tx.one("message_by_id", id_bytes(message_id, "message id"))
+    opened = await tx.one("open_message", chunk.message_pk)
     if opened is None or row is None:
         raise MessageFinal(message_id)
     _, _, seq, _, body = row
@@ -57,18 +57,18 @@ async def end(tx: Transaction, message_id: MessageId, chunk: Chunk, now: int) ->
 
 async def owners(tx: Transaction) -> list[str]:
     """Who has messages open."""
-    return sorted({row[3] for row in await tx.all("open_messages_by_owner")})
+    return [row[0] for row in await tx.all("open_message_owners")]
 
 
-async def fold_abandoned(tx: Transaction, dead: Set[str], now: int) -> int:
+async def fold_abandoned(tx: Transaction, dead: Set[str], owner: str, now: int) -> int:
     """Close the open messages of writers that are gone, with the text they had; how many there were."""
-    count = 0
-    for message_pk, session_pk, floor, owner, body, _ in await tx.all("open_messages_by_owner"):
-        if owner in dead:
-            stored = await tx.all("chunks_of_message", floor, message_pk)
-            await _close(tx, session_pk, message_pk, _cut_short(body, [text for text, _ in stored]), now)
-            count += 1
-    return count
+    claimed = [row for each in dead for row in await tx.all("claim_open_messages", owner, each)]
+    for message_pk, session_pk, floor in claimed:
+        row = await tx.one("open_message_row", message_pk)
+        assert row is not None
+        stored = await tx.all("chunks_of_message", floor, message_pk)
+        await _close(tx, session_pk, message_pk, _cut_short(row[3], [text for text, _ in stored]), now)
+    return len(claimed)
 
 
 async def _close(tx: Transaction, session_pk: int, message_pk: int, body: str, now: int) -> int:

@@ -32,6 +32,7 @@ class Prepared(msgspec.Struct, frozen=True):
     message: Message
     repeatable: bool
     """Whether its id is the caller's, so that it may already be there."""
+    open: bool
 
 
 def prepare(
@@ -57,6 +58,7 @@ def prepare(
                 body.decode(),
                 stamped,
                 message.id is not None,
+                message.open,
             )
         )
     if len({each.id for each in prepared}) < len(prepared):
@@ -77,7 +79,7 @@ class Append(msgspec.Struct, frozen=True):
     @property
     def is_plain(self) -> bool:
         """Whether nothing has to be looked at before the messages can be written."""
-        simple = not any(each.repeatable or each.message.open for each in self.messages)
+        simple = not any(each.repeatable or each.open for each in self.messages)
         return simple and self.expected_revision is None
 
     async def __call__(self, tx: Transaction) -> list[Message]:
@@ -87,16 +89,16 @@ class Append(msgspec.Struct, frozen=True):
             if each.repeatable and (earlier := await _repeated(tx, found.pk, each)):
                 kept[each.id] = earlier
         new = [each for each in self.messages if each.id not in kept]
-        if new or not self.messages:
-            await sessions.require_revision(tx, found, self.expected_revision)
         if not new:
             return [kept[each.id] for each in self.messages]
-        await sessions.activate(tx, found)
         count = len(new)
-        last_seq, rev = await sessions.advance(tx, found.pk, self.now, messages=count, revisions=count)
+        last_seq, rev = await sessions.advance(
+            tx, found.pk, self.now, messages=count, revisions=count, expected=self.expected_revision
+        )
+        await sessions.activate(tx, found)
         for offset, each in enumerate(new, 1 - count):
             row = (found.pk, last_seq + offset, rev + offset, each.id, each.at, each.body)
-            if each.message.open:
+            if each.open:
                 inserted = await tx.one("insert_message_returning", *row)
                 assert inserted is not None
                 await tx.run("insert_open_message", inserted[0], found.pk, self.owner)
@@ -145,6 +147,7 @@ async def revise(
 ) -> Message:
     """Replace the content of an open message; it is final once its content is no longer open."""
     found = await sessions.find(tx, scope, ref, writing=True)
+    _, rev = await sessions.advance(tx, found.pk, now)
     pk, seq, _, body = await _stored(tx, found.pk, message_id)
     if await tx.one("open_message", pk) is None:
         raise MessageFinal(message_id)
@@ -154,7 +157,6 @@ async def revise(
         raise _too_large(len(revised), max_bytes)
     if not content.open:
         await tx.run("close_message", pk)
-    _, rev = await sessions.advance(tx, found.pk, now)
     await tx.run("change_message", revised, rev, pk)
     return message_from_row(seq, rev, revised)
 

@@ -31,8 +31,7 @@ async def commit_compaction(
     now: int,
 ) -> Compaction:
     found = await sessions.find(tx, scope, ref, writing=True)
-    await sessions.require_revision(tx, found, expected)
-    last_seq, rev = await sessions.advance(tx, found.pk, now)
+    last_seq, rev = await sessions.advance(tx, found.pk, now, expected=expected)
     if new.last_seq > last_seq:
         raise InvalidInput(f"The session has {last_seq} messages; message {new.last_seq} cannot be folded.")
     await tx.run(

@@ -92,9 +92,10 @@ async def patch(
     tx: Transaction, scope: Scope, ref: SessionRef, change: SessionPatch, expected: int | None, now: int
 ) -> Session:
     found = await find(tx, scope, ref, writing=True)
-    await require_revision(tx, found, expected)
     if change.is_empty:
         return await _by_pk(tx, found.pk)
+    await advance(tx, found.pk, now, expected=expected)
+    found = await find(tx, scope, ref, writing=True)
     columns = _plain_columns(change)
     if change.status is not msgspec.UNSET:
         columns |= _status_columns(found, change)
@@ -106,7 +107,6 @@ async def patch(
         await tx.query(_update_sql(tuple(columns)), *columns.values(), found.pk)
     if change.add_usage != TokenUsage():
         await tx.run("add_usage", change.add_usage.input, change.add_usage.output, found.pk)
-    await advance(tx, found.pk, now)
     return await _by_pk(tx, found.pk)
 
 
@@ -116,12 +116,25 @@ async def delete(tx: Transaction, scope: Scope, ref: SessionRef) -> None:
 
 
 async def advance(
-    tx: Transaction, session_pk: int, now: int, *, messages: int = 0, revisions: int = 1
+    tx: Transaction,
+    session_pk: int,
+    now: int,
+    *,
+    messages: int = 0,
+    revisions: int = 1,
+    expected: int | None = None,
 ) -> tuple[int, int]:
-    """Take the next revisions of a session, and the places of `messages`; the last of each."""
-    head = await tx.one("advance_head", messages, revisions, now, session_pk)
+    """Take the next revisions of a session, and the places of `messages`; the last of each.
+
+    From here to the end of the transaction nobody else changes the session, so what decides
+    about a change is read after this.
+    """
+    head = await tx.one("advance_head", messages, revisions, now, session_pk, expected)
     if head is None:
-        raise SessionNotFound(f"with the internal key {session_pk}")
+        current = await tx.one("head_rev", session_pk)
+        if expected is None or current is None:
+            raise SessionNotFound(f"with the internal key {session_pk}")
+        raise RevisionConflict(expected, current[0])
     last_seq, rev, stale = head
     if not stale:
         await tx.run("mark_stale", session_pk)
@@ -134,19 +147,9 @@ async def activate(tx: Transaction, found: Found) -> None:
         await tx.run("activate_session", found.pk)
 
 
-async def require_revision(tx: Transaction, found: Found, expected: int | None) -> None:
-    if expected is None:
-        return
-    row = await tx.one("head_rev", found.pk)
-    current = row[0] if row else 0
-    if current != expected:
-        raise RevisionConflict(expected, current)
-
-
 async def catch_up(tx: Transaction) -> None:
     """Bring the indexed `updated_at` of sessions up to their heads."""
-    await tx.run("catch_up_sessions")
-    await tx.run("clear_stale")
+    await tx.many("catch_up_session", [tuple(row) for row in await tx.all("clear_stale")])
 
 
 def found_from_row(row: Row) -> Found:

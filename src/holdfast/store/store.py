@@ -77,7 +77,9 @@ class Runtime:
         """Finish what a crash left: fold streams whose writer is gone, bring listings up to date."""
         owners = await self.engine.read(chunks.owners)
         if dead := await self.engine.dead(owners):
-            folded = await self.engine.write(partial(chunks.fold_abandoned, dead=dead, now=self.clock()))
+            folded = await self.engine.write(
+                partial(chunks.fold_abandoned, dead=dead, owner=self.engine.owner, now=self.clock())
+            )
             log.info("closed %d messages whose writer is gone", folded)
         await self._catch_up()
 

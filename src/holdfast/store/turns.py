@@ -44,9 +44,10 @@ async def add(
     if new.id is not None and (earlier := await tx.one("turn_by_id", found.pk, id_bytes(new.id, "turn id"))):
         return turn_from_row(earlier)
     require_live(found.status)
-    await sessions.require_revision(tx, found, expected)
+    _, rev = await sessions.advance(tx, found.pk, now, expected=expected)
+    found = await sessions.find(tx, scope, ref, writing=True)
+    require_live(found.status)
     await sessions.activate(tx, found)
-    _, rev = await sessions.advance(tx, found.pk, now)
     await tx.run(
         "insert_turn",
         *(found.pk, id_bytes(turn_id, "turn id"), rev, new.created_by or scope.user, now, new.mode),
@@ -60,8 +61,7 @@ async def add(
 async def progress(
     tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId, known: TurnProgress, now: int
 ) -> Turn:
-    pk, turn = await _pending(tx, scope, ref, turn_id)
-    _, rev = await sessions.advance(tx, pk, now)
+    pk, turn, rev = await _pending(tx, scope, ref, turn_id, now)
     await tx.run(
         "progress_turn",
         *(rev, known.openai_response_id, known.previous_openai_response_id, known.openai_model),
@@ -156,8 +156,7 @@ async def _end(
     ended: TurnAnswer | TurnFailure,
     now: int,
 ) -> Turn:
-    pk, turn = await _pending(tx, scope, ref, turn_id)
-    _, rev = await sessions.advance(tx, pk, now)
+    pk, turn, rev = await _pending(tx, scope, ref, turn_id, now)
     answer = ended if isinstance(ended, TurnAnswer) else None
     await tx.run(
         "end_turn",
@@ -175,11 +174,16 @@ async def _end(
     return await _get(tx, pk, turn_id)
 
 
-async def _pending(tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId) -> tuple[int, Turn]:
+async def _pending(
+    tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId, now: int
+) -> tuple[int, Turn, int]:
+    """The session's key, the turn, and the revision at which it may now be changed."""
     found = await sessions.find(tx, scope, ref, writing=True)
+    require_pending(turn_id, (await _get(tx, found.pk, turn_id)).status)
+    _, rev = await sessions.advance(tx, found.pk, now)
     turn = await _get(tx, found.pk, turn_id)
     require_pending(turn_id, turn.status)
-    return found.pk, turn
+    return found.pk, turn, rev
 
 
 async def _get(tx: Transaction, session_pk: int, turn_id: TurnId) -> Turn:

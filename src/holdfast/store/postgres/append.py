@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from holdfast.errors import HoldfastError, SessionNotFound
 from holdfast.model.ids import id_bytes
@@ -13,22 +13,28 @@ from holdfast.store.scope import Found
 from holdfast.store.sessions import found_from_row
 from holdfast.store.transaction import Transaction
 
+Name = bytes | tuple[str, str]
+"""A session's id, or its organization and key."""
+
 Outcome = list[Message] | HoldfastError | None
 """What became of an append: its messages, its error, or None where it must be run by itself."""
 
 
 async def append_many(tx: Transaction, appends: Sequence[Append]) -> list[Outcome]:
     outcomes: list[Outcome] = [None] * len(appends)
-    found = await _find(tx, appends)
-    admitted: dict[int, list[int]] = {}
+    names: dict[int, Name] = {}
     for number, append in enumerate(appends):
         try:
-            session = _admitted(append, found)
+            names[number] = _name(append)
         except HoldfastError as error:
             outcomes[number] = error
-        else:
-            admitted.setdefault(session.pk, []).append(number)
-    counts = [sum(len(appends[n].messages) for n in numbers) for numbers in admitted.values()]
+    found = await _find(tx, names.values())
+    admitted: dict[int, list[int]] = {}
+    for number, name in names.items():
+        try:
+            admitted.setdefault(_admitted(appends[number], found.get(name)).pk, []).append(number)
+        except HoldfastError as error:
+            outcomes[number] = error
     rows = [
         (pk, place, message.id, message.at, message.body)
         for pk, numbers in admitted.items()
@@ -36,10 +42,10 @@ async def append_many(tx: Transaction, appends: Sequence[Append]) -> list[Outcom
     ]
     if not rows:
         return [[] if outcome is None else outcome for outcome in outcomes]
+    counts = [sum(len(appends[n].messages) for n in numbers) for numbers in admitted.values()]
     now = max(append.now for append in appends)
-    for pk, seq, rev in await tx.all(
-        "append_many", list(admitted), counts, now, *map(list, zip(*rows, strict=True))
-    ):
+    columns = map(list, zip(*rows, strict=True))
+    for pk, seq, rev in await tx.all("append_many", list(admitted), counts, now, *columns):
         for number in admitted[pk]:
             messages = appends[number].messages
             outcomes[number] = [placed(each, seq + n, rev + n) for n, each in enumerate(messages, 1)]
@@ -47,27 +53,26 @@ async def append_many(tx: Transaction, appends: Sequence[Append]) -> list[Outcom
     return outcomes
 
 
-async def _find(tx: Transaction, appends: Sequence[Append]) -> dict[object, Found]:
-    """The sessions named by id or by key, under both names."""
-    ids, organizations, keys = set(), [], []
-    for append in appends:
-        if isinstance(append.ref, SessionKey):
-            organizations.append(append.scope.organization)
-            keys.append(str(append.ref))
-        else:
-            ids.add(id_bytes(append.ref, "session id"))
-    found: dict[object, Found] = {}
-    for *columns, key in await tx.all("find_sessions", list(ids), organizations, keys):
+def _name(append: Append) -> Name:
+    append.scope.admit_key(append.ref)
+    if isinstance(append.ref, SessionKey):
+        return append.scope.organization, str(append.ref)
+    return id_bytes(append.ref, "session id")
+
+
+async def _find(tx: Transaction, names: Collection[Name]) -> dict[Name, Found]:
+    """The sessions, under both of their names."""
+    ids = [name for name in names if isinstance(name, bytes)]
+    keys = [name for name in names if isinstance(name, tuple)]
+    organizations, texts = [organization for organization, _ in keys], [text for _, text in keys]
+    found: dict[Name, Found] = {}
+    for *columns, key in await tx.all("find_sessions", ids, organizations, texts):
         session = found_from_row(columns)
         found[session.id] = found[session.organization, key] = session
     return found
 
 
-def _admitted(append: Append, found: dict[object, Found]) -> Found:
-    append.scope.admit_key(append.ref)
-    by_key = isinstance(append.ref, SessionKey)
-    name = (append.scope.organization, str(append.ref)) if by_key else id_bytes(str(append.ref), "session id")
-    session = found.get(name)
+def _admitted(append: Append, session: Found | None) -> Found:
     if session is None:
         raise SessionNotFound(append.ref)
     append.scope.admit(session, append.ref, writing=True)

@@ -60,7 +60,10 @@ class PostgresTransaction:
         return self._statements[statement]
 
     async def one(self, statement: str, *parameters: Any) -> Row | None:
-        row: Row | None = await self._connection.fetchrow(self._sql(statement), *parameters)
+        sql = self._statements[statement]
+        row: Row | None = await self._connection.fetchrow(sql, *parameters)
+        if row is not None:
+            self._note(sql)
         return row
 
     async def all(self, statement: str, *parameters: Any) -> Sequence[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
@@ -14,6 +15,8 @@ from holdfast.store.messages import Append
 from holdfast.store.postgres.append import append_many
 from holdfast.store.postgres.connection import LOST, PostgresTransaction, as_ours, connect
 from holdfast.store.transaction import Operation
+
+log = logging.getLogger("holdfast.store")
 
 MAX_BATCH = 1024
 
@@ -104,6 +107,9 @@ class Writer:
                 self._connection.terminate()
         except HoldfastError as error:  # no connection
             self._fail(batch, error)
+        except Exception as error:
+            log.exception("a batch of %d writes failed", len(batch))
+            self._fail(batch, StoreError(f"The write failed: {error}. Nothing of this call was saved."))
 
     def _fail(self, batch: list[Job], error: HoldfastError) -> None:
         for job in batch:

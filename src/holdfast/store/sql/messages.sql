@@ -55,9 +55,12 @@ VALUES ($1, $2, {{chunk_top}}, $3)
 -- name: open_messages_of_session
 SELECT message_pk, chunk_floor FROM open_messages WHERE session_pk = $1
 
--- name: open_messages_by_owner
-SELECT o.message_pk, o.session_pk, o.chunk_floor, o.owner, m.body, m.id
-FROM open_messages o JOIN messages m ON m.pk = o.message_pk
+-- name: open_message_owners
+SELECT DISTINCT owner FROM open_messages
+
+-- Of several nodes that find the same dead one, each message goes to the node that gets here first.
+-- name: claim_open_messages
+UPDATE open_messages SET owner = $1 WHERE owner = $2 RETURNING message_pk, session_pk, chunk_floor
 
 -- name: open_message
 SELECT chunk_floor FROM open_messages WHERE message_pk = $1

@@ -42,8 +42,9 @@ INSERT INTO session_heads (session_pk, updated_at, rev) VALUES ($1, $2, 1)
 -- name: session_custom
 SELECT custom FROM sessions WHERE pk = $1
 
+-- The condition holds against another node that ended the session a moment ago.
 -- name: activate_session
-UPDATE sessions SET status = 'active', status_reason = NULL WHERE pk = $1
+UPDATE sessions SET status = 'active', status_reason = NULL WHERE pk = $1 AND status IN ('idle', 'compacted')
 
 -- name: add_usage
 UPDATE sessions SET input_tokens = input_tokens + $1, output_tokens = output_tokens + $2 WHERE pk = $3
@@ -57,21 +58,21 @@ DELETE FROM sessions WHERE pk = $1
 -- name: head_rev
 SELECT rev FROM session_heads WHERE session_pk = $1
 
+-- Every change of a session begins here: the row it updates is the lock that other nodes wait for.
 -- name: advance_head
 UPDATE session_heads SET last_seq = last_seq + $1, rev = rev + $2,
     updated_at = CASE WHEN updated_at < $3 THEN $3 ELSE updated_at END
-WHERE session_pk = $4
+WHERE session_pk = $4 AND (CAST($5 AS BIGINT) IS NULL OR rev = $5)
 RETURNING last_seq, rev, stale
 
 -- name: mark_stale
 UPDATE session_heads SET stale = 1 WHERE session_pk = $1
 
--- name: catch_up_sessions
-UPDATE sessions SET updated_at = h.updated_at FROM session_heads h
-WHERE h.session_pk = sessions.pk AND h.stale = 1
-
 -- name: clear_stale
-UPDATE session_heads SET stale = 0 WHERE stale = 1
+UPDATE session_heads SET stale = 0 WHERE stale = 1 RETURNING updated_at, session_pk
+
+-- name: catch_up_session
+UPDATE sessions SET updated_at = $1 WHERE pk = $2
 
 -- name: session_counts
 SELECT status, n FROM session_counts WHERE organization = $1 AND owner = $2 AND agent = $3 AND repo_pk = $4

@@ -8,6 +8,7 @@ without it, which is rare and right.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ import apsw
 from holdfast.errors import StoreError
 from holdfast.store.sqlite.connection import BUSY_MS, SqliteTransaction, as_ours
 from holdfast.store.transaction import Operation, run_through
+
+log = logging.getLogger("holdfast.store")
 
 MAX_BATCH = 1024
 """Operations in one transaction: enough to share an fsync, few enough not to make other processes wait."""
@@ -55,7 +58,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name=f"holdfast-writer-{path.name}", daemon=True)
         self._closed = False
         self._wal_pages = 0
-        self._truncate_at = TRUNCATE_PAGES
+        self._checkpoint_at = CHECKPOINT_PAGES
         connection.set_wal_hook(self._note_wal)
         self._thread.start()
 
@@ -136,33 +139,42 @@ class Writer:
         return job.error is None or self._connection.total_changes() == before
 
     def _note_wal(self, connection: apsw.Connection, database: str, pages: int) -> int:
+        if pages < self._wal_pages:  # it was written from its start again
+            self._checkpoint_at = CHECKPOINT_PAGES
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
         """Keep the WAL small. A reader in the middle of something delays this, and never stops the writer."""
-        if self._wal_pages < CHECKPOINT_PAGES:
+        if self._wal_pages < self._checkpoint_at:
             return
-        if self._wal_pages < self._truncate_at:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            return
+        self._checkpoint_at = self._wal_pages + CHECKPOINT_PAGES
+        try:
+            if self._wal_pages < TRUNCATE_PAGES:
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            else:
+                self._truncate()
+        except apsw.Error as error:
+            log.warning("the WAL of %s stays as it is for now: %s", self._path, error)
+
+    def _truncate(self) -> None:
         self._connection.set_busy_timeout(TRUNCATE_WAIT_MS)
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self._wal_pages, self._truncate_at = 0, TRUNCATE_PAGES
         except apsw.BusyError:
             # Somebody reads on an old snapshot; waiting again is only worth it once there is more to gain.
-            self._truncate_at = self._wal_pages + TRUNCATE_PAGES
+            self._checkpoint_at = 2 * self._wal_pages
         finally:
             self._connection.set_busy_timeout(BUSY_MS)
 
     def _give_back_space(self) -> bool:
         """Return some free pages to the file system, while nobody waits; whether there are more."""
-        if self._connection.pragma("freelist_count") <= VACUUM_STEP:
-            return False
         try:
+            if self._connection.pragma("freelist_count") <= VACUUM_STEP:
+                return False
             self._connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
-        except apsw.BusyError:
+        except apsw.Error as error:
+            log.warning("free space of %s is not given back for now: %s", self._path, error)
             return False
         self._checkpoint()
         return True
