@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 import holdfast
@@ -18,13 +20,16 @@ app.command("serve")(serve.serve)
 app.add_typer(db.app, name="db")
 
 
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"holdfast {holdfast.__version__}")
         raise typer.Exit
 
 
-__all__ = ["app"]
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,184 @@
+"""`holdfast db`, as a person runs it: a real process, its output and its exit code."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Message, PeerKind, SessionKey, open_store
+from holdfast.store.migrations import HEAD
+
+KEY = SessionKey("main", "irc", "bot", PeerKind.GROUP, "#holdfast")
+
+
+class Cli:
+    """Runs the command in a directory of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.environment = {
+            "HOLDFAST_DATA_DIR": str(home / "data"),
+            "NO_COLOR": "1",
+            "PATH": os.environ["PATH"],
+        }
+
+    def __call__(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "holdfast", *arguments],
+            cwd=self.home,
+            env=self.environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+def say(url: str, *texts: str) -> None:
+    async def append() -> None:
+        async with open_store(url) as store:
+            await store.get_or_create(KEY)
+            await store.append_messages(KEY, [Message.user(text) for text in texts])
+
+    asyncio.run(append())
+
+
+def said(url: str) -> list[str]:
+    async def read() -> list[str]:
+        async with open_store(url) as store:
+            return [message.text for message in await store.get_history(KEY)]
+
+    return asyncio.run(read())
+
+
+def test_a_first_look_at_an_empty_machine(cli: Cli) -> None:
+    current = cli("db", "current")
+    assert (current.returncode, current.stdout) == (
+        0,
+        f"The database is empty; this program works with revision {HEAD}.\n",
+    )
+    assert json.loads(cli("db", "current", "--json").stdout) == {"revision": None, "head": HEAD}
+    upgraded = cli("db", "upgrade")
+    assert upgraded.stdout == f"The schema went from base to {HEAD}.\n"
+    assert cli("db", "upgrade").stdout == f"The schema is at {HEAD}.\n"
+    assert (cli.home / "data" / "holdfast.db").exists()
+
+
+def test_down_and_up_again(cli: Cli) -> None:
+    url = f"sqlite:///{cli.home}/my.db"
+    say(url, "kept")
+    refused = cli("db", "downgrade", "0001", "--store", url, typed="n\n")
+    assert refused.returncode == 1
+    assert "dropped with their data" in refused.stdout
+    assert cli("db", "downgrade", "0001", "--store", url, typed="y\n").returncode == 0
+    assert json.loads(cli("db", "current", "--json", "--store", url).stdout)["revision"] == "0001"
+    assert cli("db", "upgrade", "--store", url).stdout == f"The schema went from 0001 to {HEAD}.\n"
+    assert said(url) == ["kept"]
+    wrong = cli("db", "downgrade", "7777", "--yes", "--store", url)
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr == f"holdfast: There is no schema revision '7777'; it is base, or 0001 to {HEAD}.\n"
+
+
+def test_check_finds_nothing_in_a_healthy_store_and_names_what_is_broken(cli: Cli) -> None:
+    import apsw
+
+    url = f"sqlite:///{cli.home}/my.db"
+    say(url, "a", "b")
+    healthy = cli("db", "check", "--store", url)
+    assert (healthy.returncode, healthy.stdout) == (0, "Nothing is wrong.\n")
+    connection = apsw.Connection(str(cli.home / "my.db"))
+    connection.execute("DELETE FROM messages WHERE seq = 1")
+    connection.close()
+    broken = cli("db", "check", "--json", "--store", url)
+    assert broken.returncode == 1
+    assert json.loads(broken.stdout)["problems"] == [
+        "session 1: the head says 2 messages, but the messages end at 2 and number 1"
+    ]
+
+
+def test_a_backup_is_a_store_of_its_own_and_never_overwrites(cli: Cli) -> None:
+    url = f"sqlite:///{cli.home}/my.db"
+    say(url, "before")
+    backup = cli("db", "backup", "copy.db", "--store", url)
+    assert backup.returncode == 0
+    assert backup.stdout.startswith("copy.db holds ")
+    say(url, "after")
+    assert said(f"sqlite:///{cli.home}/copy.db") == ["before"]
+    again = cli("db", "backup", "copy.db", "--store", url)
+    assert (again.returncode, again.stderr) == (
+        1,
+        "holdfast: copy.db already exists; a backup never overwrites.\n",
+    )
+
+
+def test_vacuum_keeps_everything(cli: Cli) -> None:
+    url = f"sqlite:///{cli.home}/my.db"
+    say(url, "kept")
+    assert cli("db", "vacuum", "--store", url).stdout == "Done.\n"
+    assert said(url) == ["kept"]
+
+
+@pytest.mark.parametrize("command", ["current", "check", "vacuum", "upgrade"])
+def test_every_command_works_on_postgresql(cli: Cli, postgres_url: str, command: str) -> None:
+    say(postgres_url, "hello")
+    result = cli("db", command, "--store", postgres_url)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert said(postgres_url) == ["hello"]
+
+
+def test_a_bad_address_is_one_sentence_and_no_traceback(cli: Cli) -> None:
+    result = cli("db", "check", "--store", "mysql://x")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("holdfast: 'mysql://x' is not a store's address")
+
+
+def test_settings_come_from_the_flag_then_the_environment_then_the_file(cli: Cli) -> None:
+    (cli.home / "holdfast.toml").write_text('store = "sqlite:///from_file.db"\n')
+    cli("db", "upgrade")
+    cli.environment["HOLDFAST_STORE"] = "sqlite:///from_environment.db"
+    cli("db", "upgrade")
+    cli("db", "upgrade", "--store", "sqlite:///from_flag.db")
+    cli.environment["HOLDFAST_CONFIG"] = str(cli.home / "other.toml")
+    del cli.environment["HOLDFAST_STORE"]
+    (cli.home / "other.toml").write_text('store = "sqlite:///from_other_file.db"\n')
+    cli("db", "upgrade")
+    made = sorted(path.name for path in cli.home.glob("*.db"))
+    assert made == ["from_environment.db", "from_file.db", "from_flag.db", "from_other_file.db"]
+
+
+def test_a_wrong_setting_is_named(cli: Cli) -> None:
+    (cli.home / "holdfast.toml").write_text('durability = "sometimes"\n')
+    result = cli("db", "current")
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith("holdfast: The setting 'durability' is wrong")
+
+
+def test_the_version_and_the_help(cli: Cli) -> None:
+    assert cli("--version").stdout == "holdfast 0.1.0\n"
+    assert "Durable sessions for AI agents" in cli("--help").stdout
+    assert all(
+        name in cli("db", "-h").stdout for name in ("upgrade", "downgrade", "current", "check", "backup")
+    )
+
+
+def test_serve_opens_the_embedded_store_and_says_what_there_is(cli: Cli) -> None:
+    result = cli("serve")
+    assert result.returncode == 0
+    assert "holds 0 sessions" in result.stdout
+
+
+def test_without_the_extra_the_command_says_what_to_install(cli: Cli) -> None:
+    code = "import sys; sys.modules['typer'] = None; from holdfast.cli import main; main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "pip install 'holdfast[cli]'" in result.stderr
