@@ -35,10 +35,12 @@ async def look(url: str) -> None:
     """What is there afterwards."""
     async with open_store(url) as store:
         session = await store.get_session(KEY)
-        print(f"\nreopened: session {session.id} is {session.status} with {session.message_count} messages")
+        print(f"reopened: session {session.id} is {session.status} with {session.message_count} messages")
         for message in await store.get_history(KEY):
             cut_short = "  [interrupted]" if message.metadata.get("interrupted") else ""
-            print(f"  {message.seq}. {message.role:5} {message.text[:60]!r} ({len(message.text)} chars){cut_short}")
+            print(
+                f"  {message.seq}. {message.role:5} {message.text[:48]!r} ({len(message.text)} chars){cut_short}"
+            )
         print(f"problems found: {len(await store.problems())}")
 
 
@@ -49,13 +51,16 @@ def main() -> None:
         assert talker.stdout is not None
         streamed = 0
         for line in talker.stdout:
-            streamed += line.startswith("streamed")
-            print("\r" + line.strip().ljust(60), end="", flush=True)
+            if line.startswith("stored"):
+                print(line, end="")
+                continue
+            print(line.removeprefix("streamed ").strip(), end=" ", flush=True)
+            streamed += 1
             if streamed == 25:
                 break
         talker.kill()
         talker.wait()
-        print(f"\nkilled with SIGKILL after {streamed} words")
+        print(f"\n--- killed with SIGKILL after {streamed} words ---")
         asyncio.run(look(url))
 
 

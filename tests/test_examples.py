@@ -1,0 +1,27 @@
+"""The examples run as the README says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_crash_example_shows_a_session_that_survives() -> None:
+    command = [sys.executable, "examples/survive_a_crash.py"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "killed with SIGKILL after 25 words" in run.stdout
+    for number in (1, 2, 3):
+        assert f"{number}. user  'question {number}'" in run.stdout
+    assert "[interrupted]" in run.stdout
+    assert run.stdout.endswith("problems found: 0\n")
+
+
+def test_the_readme_example_runs_as_it_stands(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    code = readme.split("```python\n")[1].split("```")[0]
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "hello" in run.stdout
+    assert (tmp_path / "holdfast.db").exists()
