@@ -38,9 +38,8 @@ async def look(url: str) -> None:
         print(f"reopened: session {session.id} is {session.status} with {session.message_count} messages")
         for message in await store.get_history(KEY):
             cut_short = "  [interrupted]" if message.metadata.get("interrupted") else ""
-            print(
-                f"  {message.seq}. {message.role:5} {message.text[:48]!r} ({len(message.text)} chars){cut_short}"
-            )
+            said = f"{message.text[:48]!r} ({len(message.text)} chars){cut_short}"
+            print(f"  {message.seq}. {message.role:5} {said}")
         print(f"problems found: {len(await store.problems())}")
 
 
