@@ -1,0 +1,1 @@
+"""Agents as child processes over the Agent Client Protocol."""

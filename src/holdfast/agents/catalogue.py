@@ -1,0 +1,161 @@
+"""The agents that can be started: those that are known by default, and those of `holdfast.toml`.
+
+An entry is any command that speaks ACP on its standard input and output. It gets a clean
+environment: what every program needs, what its entry sets, and the variables its entry names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import HoldfastError, InvalidInput, NotFound
+
+PASSED_TO_ALL = (
+    *(
+        "HOME",
+        "LANG",
+        "LC_*",
+        "LOGNAME",
+        "PATH",
+        "SHELL",
+        "SSL_CERT_*",
+        "TERM",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "XDG_*",
+    ),
+    *(
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "NODE_EXTRA_CA_CERTS",
+    ),
+)
+
+
+class AgentNotInstalled(HoldfastError):
+    """The entry's command is not there. No session is made for it."""
+
+    code = "agent_not_installed"
+    status = 503
+
+
+class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    pass_env: tuple[str, ...] = ()
+    """Names, or patterns such as `OPENAI_*`, of variables that are passed on from our environment."""
+    workspace_flag: str | None = None
+    """Given, the flag and the repository's absolute path are added to the arguments."""
+    install: str | None = None
+    """How a person gets it."""
+
+    def path(self, environment: Mapping[str, str] = os.environ) -> Path | None:
+        """Where the command is; None when it is not installed."""
+        found = shutil.which(os.path.expanduser(self.command), path=environment.get("PATH"))  # noqa: PTH111
+        return Path(found) if found else None
+
+    def command_line(self, workspace: Path, environment: Mapping[str, str] = os.environ) -> list[str]:
+        path = self.path(environment)
+        if path is None:
+            hint = f" To install it: {self.install}" if self.install else ""
+            raise AgentNotInstalled(f"The agent's program {self.command!r} was not found.{hint}")
+        flag = [self.workspace_flag, str(workspace)] if self.workspace_flag else []
+        return [str(path), *self.args, *flag]
+
+    def environment(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        patterns = (*PASSED_TO_ALL, *self.pass_env)
+        passed = {
+            name: value
+            for name, value in environment.items()
+            if any(fnmatchcase(name, pattern) for pattern in patterns)
+        }
+        return passed | self.env
+
+
+def default_entries(environment: Mapping[str, str] = os.environ) -> dict[str, AgentEntry]:
+    return {
+        "gemini": AgentEntry(
+            command=environment.get("GEMINI_CLI_PATH") or "gemini",
+            args=("--experimental-acp",),
+            pass_env=("GEMINI_*", "GOOGLE_*"),
+            install="npm install -g @google/gemini-cli",
+        ),
+        "codex": AgentEntry(
+            command="codex-acp",
+            pass_env=("OPENAI_*", "CODEX_*"),
+            install="npm install -g @zed-industries/codex-acp",
+        ),
+        "claude": AgentEntry(
+            command="claude-agent-acp",
+            pass_env=("ANTHROPIC_*", "CLAUDE_*"),
+            install="npm install -g @agentclientprotocol/claude-agent-acp",
+        ),
+        "opencode": AgentEntry(
+            command="opencode",
+            args=("acp",),
+            pass_env=("ANTHROPIC_*", "OPENAI_*", "OPENCODE_*"),
+            install="npm install -g opencode-ai",
+        ),
+        "qwen": AgentEntry(
+            command="qwen",
+            args=("--acp",),
+            pass_env=("DASHSCOPE_*", "OPENAI_*", "QWEN_*"),
+            install="npm install -g @qwen-code/qwen-code",
+        ),
+        "hermes": AgentEntry(
+            command="hermes-acp",
+            pass_env=("HERMES_*", "OPENAI_*", "OPENROUTER_*"),
+            install="pip install 'hermes-agent[acp]'",
+        ),
+        "goose": AgentEntry(
+            command="goose",
+            args=("acp",),
+            pass_env=("GOOSE_*", "ANTHROPIC_*", "GOOGLE_*", "OPENAI_*"),
+            install="see the documentation of goose",
+        ),
+        "demo": AgentEntry(command=sys.executable, args=("-m", "holdfast", "demo-agent")),
+    }
+
+
+class Catalogue:
+    """Agents by name."""
+
+    def __init__(self, entries: Mapping[str, AgentEntry]) -> None:
+        self._entries = dict(entries)
+
+    @classmethod
+    def from_settings(
+        cls, configured: Mapping[str, object], environment: Mapping[str, str] = os.environ
+    ) -> Catalogue:
+        """The default entries, with those of the settings added or put in their place."""
+        entries = default_entries(environment)
+        for name, entry in configured.items():
+            try:
+                entries[name] = msgspec.convert(entry, AgentEntry)
+            except msgspec.ValidationError as error:
+                raise InvalidInput(f"[agents.{name}] in the settings is wrong: {error}.") from None
+        return cls(entries)
+
+    def __getitem__(self, name: str) -> AgentEntry:
+        if name not in self._entries:
+            known = ", ".join(sorted(self._entries))
+            raise NotFound(
+                f"There is no agent {name!r}; known are {known}. Others are added in holdfast.toml."
+            )
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)

@@ -1,0 +1,248 @@
+"""JSON-RPC 2.0 as agents speak it: one JSON object per line, over a pipe each way.
+
+Written by hand because an agent's output is not to be trusted: a line that is no JSON, no
+object, too long, or an answer nobody asked for is reported with its raw text and survived.
+Lines are taken in order, one at a time, and the next is read only when the last one was dealt
+with, so what an agent says is stored in the order it said it, and a full store slows the agent
+instead of filling the memory. Only requests of the agent run beside the reading, because some
+wait for a person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+
+log = logging.getLogger("holdfast.agents")
+
+MAX_LINE = 32 * 1024 * 1024
+"""The longest line that is read; a longer one is skipped."""
+
+READ_SIZE = 256 * 1024
+
+KEPT_LINES = 20
+"""How many of the last lines are kept for the report of a crash."""
+
+SHOWN = 500
+"""How much of a line a log entry shows."""
+
+
+class AgentError(HoldfastError):
+    """The agent answered a request with an error."""
+
+    code = "agent_error"
+    status = 502
+
+    def __init__(self, method: str, error: RpcError) -> None:
+        detail = f" ({error.data})" if isinstance(error.data, str) else ""
+        super().__init__(f"The agent refused {method}: {error.message}{detail}")
+        self.error = error
+
+
+class ConnectionLost(HoldfastError):
+    """The agent ended, or closed its pipes, before it answered."""
+
+    code = "agent_lost"
+    status = 502
+
+
+class RpcError(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+    data: Any = None
+
+
+class Handler(Protocol):
+    """What an agent's lines are handed to."""
+
+    async def notified(self, method: str, params: msgspec.Raw) -> None:
+        """A notification. The next line waits until this returns."""
+
+    async def requested(self, method: str, params: msgspec.Raw) -> Any:
+        """A request: the result, or `Refusal`. Runs beside the reading."""
+
+
+class Refusal(Exception):
+    """Answers a request of the agent with an error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+UNKNOWN_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+NOT_FOUND = -32002
+
+
+class _Line(msgspec.Struct):
+    id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    method: str | msgspec.UnsetType = msgspec.UNSET
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: RpcError | msgspec.UnsetType | None = msgspec.UNSET
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Wire:
+    """One connection. `run` reads until the agent closes its side."""
+
+    def __init__(
+        self,
+        read: Callable[[int], Awaitable[bytes]],
+        write: Callable[[bytes], Awaitable[None]],
+        handler: Handler,
+        *,
+        max_line: int = MAX_LINE,
+    ) -> None:
+        self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
+        """The last lines the agent wrote, shortened."""
+        self.oddities = 0
+        """How many lines were survived rather than understood."""
+        self._read = read
+        self._write = write
+        self._handler = handler
+        self._max_line = max_line
+        self._next_id = 0
+        self._pending: dict[int, tuple[str, asyncio.Future[msgspec.Raw]]] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._lost: ConnectionLost | None = None
+
+    async def request(self, method: str, params: Any) -> msgspec.Raw:
+        """The agent's answer. There is no limit of time here: a late answer is still an answer."""
+        if self._lost is not None:
+            raise self._lost
+        self._next_id += 1
+        number = self._next_id
+        future: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        self._pending[number] = (method, future)
+        try:
+            await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            return await future
+        finally:
+            self._pending.pop(number, None)
+
+    async def notify(self, method: str, params: Any) -> None:
+        await self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def run(self) -> None:
+        """Read and dispatch until the end of the agent's output. Open requests fail then."""
+        try:
+            async with asyncio.TaskGroup() as requests:
+                await self._read_lines(requests)
+                for task in self._answering:
+                    task.cancel()  # nobody is left to hear the answer
+        finally:
+            self.lose("The agent closed its output.")
+
+    def lose(self, why: str) -> None:
+        """Fail everything that waits for the agent."""
+        self._lost = self._lost or ConnectionLost(why)
+        for _, future in self._pending.values():
+            if not future.done():
+                future.set_exception(self._lost)
+
+    async def _read_lines(self, requests: asyncio.TaskGroup) -> None:
+        buffer = bytearray()
+        skipping = False
+        while data := await self._read(READ_SIZE):
+            start = 0
+            while (end := data.find(b"\n", start)) >= 0:
+                if skipping:
+                    skipping = False
+                elif buffer:
+                    buffer += data[start:end]
+                    await self._take(bytes(buffer), requests)
+                else:
+                    await self._take(data[start:end], requests)
+                buffer.clear()
+                start = end + 1
+            if not skipping:
+                buffer += data[start:]
+            if len(buffer) > self._max_line:
+                self._odd(f"a line longer than {self._max_line} bytes was skipped", bytes(buffer[:SHOWN]))
+                skipping = True
+                buffer.clear()
+        if buffer:
+            await self._take(bytes(buffer), requests)
+
+    async def _take(self, raw: bytes, requests: asyncio.TaskGroup) -> None:
+        if not raw.strip():
+            return
+        self.last_lines.append(raw[:SHOWN].decode(errors="replace"))
+        try:
+            line = _decode_line(raw)
+        except msgspec.DecodeError as error:
+            self._odd(f"a line is not JSON-RPC ({error})", raw)
+            return
+        if line.method is not msgspec.UNSET:
+            if line.id is msgspec.UNSET:
+                await self._notified(line.method, line.params, raw)
+            else:
+                task = requests.create_task(self._requested(line.id, line.method, line.params))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+        elif line.id is not msgspec.UNSET:
+            self._answered(line, raw)
+        else:
+            self._odd("a line has neither a method nor an id", raw)
+
+    async def _notified(self, method: str, params: msgspec.Raw, raw: bytes) -> None:
+        try:
+            await self._handler.notified(method, params)
+        except msgspec.ValidationError as error:
+            self._odd(f"{method} has another shape ({error})", raw)
+
+    async def _requested(self, number: msgspec.Raw, method: str, params: msgspec.Raw) -> None:
+        """Answer a request of the agent, under the id it gave, whatever its type."""
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
+        try:
+            answer["result"] = await self._handler.requested(method, params)
+        except Refusal as refusal:
+            answer["error"] = {"code": refusal.code, "message": str(refusal)}
+        except msgspec.ValidationError as error:
+            answer["error"] = {"code": INVALID_PARAMS, "message": str(error)}
+        except HoldfastError as error:
+            answer["error"] = {"code": INTERNAL_ERROR, "message": str(error)}
+        try:
+            await self._send(answer)
+        except ConnectionLost:
+            log.info("the agent ended before it got its answer to %s", method)
+
+    def _answered(self, line: _Line, raw: bytes) -> None:
+        try:
+            number = msgspec.json.decode(bytes(line.id), type=int)  # type: ignore[arg-type]
+        except msgspec.ValidationError:
+            number = 0
+        method, future = self._pending.get(number, ("", None))
+        if future is None or future.done():
+            self._odd("an answer to nothing that was asked", raw)
+        elif isinstance(line.error, RpcError):
+            future.set_exception(AgentError(method, line.error))
+        else:
+            future.set_result(msgspec.Raw(b"null") if line.result is msgspec.UNSET else line.result)
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if self._lost is not None:
+            raise self._lost
+        try:
+            await self._write(_encode(message) + b"\n")
+        except (ConnectionError, RuntimeError) as error:
+            self.lose(f"The pipe to the agent broke: {str(error) or type(error).__name__}.")
+            assert self._lost is not None
+            raise self._lost from error
+
+    def _odd(self, what: str, raw: bytes) -> None:
+        self.oddities += 1
+        log.warning("%s: %s", what, raw[:SHOWN].decode(errors="replace"))

@@ -1,0 +1,24 @@
+"""Agents that misbehave: small programs, run as real child processes."""
+
+import sys
+from pathlib import Path
+
+PRELUDE = """
+import json, os, signal, subprocess, sys, time
+
+def send(line):
+    sys.stdout.write(line if isinstance(line, str) else json.dumps(line))
+    sys.stdout.write("\\n")
+    sys.stdout.flush()
+
+def lines():
+    for line in sys.stdin:
+        yield json.loads(line)
+"""
+
+
+def script(directory: Path, body: str) -> list[str]:
+    """The command line of a program with this body."""
+    path = directory / f"agent_{abs(hash(body))}.py"
+    path.write_text(PRELUDE + body)
+    return [sys.executable, "-u", str(path)]
