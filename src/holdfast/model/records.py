@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.model.ids import CompactionId, RepoId, TokenId
+from holdfast.model.ids import CompactionId, RepoId, SessionId, TokenId
 from holdfast.model.principal import Principal
 from holdfast.model.text import label, storable_fields
 
@@ -78,6 +78,15 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: datetime | None
     expires_at: datetime | None
     revoked_at: datetime | None
+
+
+class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A process group that serves a session."""
+
+    session_id: SessionId
+    process_group: int
+    started: float
+    """When its leader was started: with the number, what tells it from a later one."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

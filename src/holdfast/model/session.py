@@ -49,6 +49,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """The repository's name in retrieval, which may be one that is not under the workspace root."""
     default_language: str | None
     last_model: str | None
+    agent_session_id: str | None
+    """What the agent itself calls this session; how it is resumed."""
+    agent_state: dict[str, Any]
+    """What the agent offers in this session: modes, commands, options, capabilities."""
     token_usage: TokenUsage
     compaction_count: int
     custom: dict[str, Any]
@@ -92,8 +96,8 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Changes to a session. Absent fields stay as they are; `None` clears a text.
 
-    `custom` is merged: its keys replace those of the same name, and a value of `None` removes the
-    key (RFC 7396). `add_usage` is added to the session's totals.
+    `custom` and `agent_state` are merged: their keys replace those of the same name, and a value of
+    `None` removes the key (RFC 7396). `add_usage` is added to the session's totals.
     """
 
     title: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -112,8 +116,10 @@ class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     repo_name: str | msgspec.UnsetType | None = msgspec.UNSET
     default_language: str | msgspec.UnsetType | None = msgspec.UNSET
     last_model: str | msgspec.UnsetType | None = msgspec.UNSET
+    agent_session_id: str | msgspec.UnsetType | None = msgspec.UNSET
     add_usage: TokenUsage = TokenUsage()
     custom: dict[str, Any] = {}
+    agent_state: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         storable_fields(self)

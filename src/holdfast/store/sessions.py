@@ -99,10 +99,15 @@ async def patch(
     columns = _plain_columns(change)
     if change.status is not msgspec.UNSET:
         columns |= _status_columns(found, change)
-    if change.custom:
-        row = await tx.one("session_custom", found.pk)
-        merged = merge_custom(msgspec.json.decode(row[0]) if row else {}, change.custom)
-        columns["custom"] = encode_json(merged, "custom metadata").decode()
+    if change.custom or change.agent_state:
+        row = await tx.one("session_metadata", found.pk)
+        assert row is not None
+        for column, current, more in (
+            ("custom", row[0], change.custom),
+            ("agent_state", row[1], change.agent_state),
+        ):
+            merged = merge_custom(msgspec.json.decode(current), more)
+            columns[column] = encode_json(merged, "metadata").decode()
     if columns:
         await tx.query(_update_sql(tuple(columns)), *columns.values(), found.pk)
     if change.add_usage != TokenUsage():
@@ -165,8 +170,8 @@ def session_from_row(row: Row) -> Session:
         raw_id, key, organization, owner, agent, repo_id, status, status_reason, archived_from,
         title, description, category, is_public, is_draft, is_deleted, stars, ratings_count,
         agent_context_id, conversation_context_id, workspace_id, repo_name, default_language,
-        last_model, input_tokens, output_tokens, compaction_count, custom, created_at,
-        updated_at, last_seq, turn_count, rev,
+        last_model, agent_session_id, agent_state, input_tokens, output_tokens, compaction_count,
+        custom, created_at, updated_at, last_seq, turn_count, rev,
     ) = row
     # fmt: on
     return Session(
@@ -193,6 +198,8 @@ def session_from_row(row: Row) -> Session:
         repo_name=repo_name,
         default_language=default_language,
         last_model=last_model,
+        agent_session_id=agent_session_id,
+        agent_state=msgspec.json.decode(agent_state),
         token_usage=TokenUsage(input_tokens, output_tokens),
         compaction_count=compaction_count,
         custom=msgspec.json.decode(custom),
@@ -209,8 +216,12 @@ _STATUS: dict[str | None, SessionStatus] = {status.value: status for status in S
 _PLAIN = (
     *("title", "description", "category", "status_reason", "is_public", "is_draft", "is_deleted", "stars"),
     *("ratings_count", "agent_context_id", "conversation_context_id", "workspace_id", "repo_name"),
-    *("default_language", "last_model"),
+    *("default_language", "last_model", "agent_session_id"),
 )
+
+
+def _merged(current: str, patch: dict[str, Any]) -> str:
+    return encode_json(merge_custom(msgspec.json.decode(current), patch), "metadata").decode()
 
 
 def _plain_columns(change: SessionPatch) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from holdfast.model.ids import CompactionId, MessageId, RepoId, SessionId, Token
 from holdfast.model.key import SessionKey
 from holdfast.model.message import Message, message_json
 from holdfast.model.principal import Principal
-from holdfast.model.records import AuditEntry, Compaction, NewCompaction, Repo, Token
+from holdfast.model.records import AuditEntry, Compaction, NewCompaction, ProcessRecord, Repo, Token
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, TurnProgress
-from holdfast.store import changes, check, chunks, listing, messages, records, sessions, turns
+from holdfast.store import changes, check, chunks, listing, messages, processes, records, sessions, turns
 from holdfast.store.engine import Engine
 from holdfast.store.ids import new_id
 from holdfast.store.options import (
@@ -344,6 +344,24 @@ class Store:
     async def list_audit(self, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEntry]:
         check_limit(limit)
         return await self._read(records.list_audit, before=before, limit=limit)
+
+    # Processes of agents
+
+    async def record_process(self, ref: SessionRef, process_group: int, started: float) -> None:
+        """Record a process group that serves a session, as started by this process."""
+        await self._write(processes.record, ref, self._engine.owner, process_group, started)
+
+    async def forget_process(self, process_group: int) -> None:
+        owner = self._engine.owner
+        await self._engine.write(lambda tx: processes.forget(tx, owner, process_group))
+
+    async def claim_abandoned_processes(self) -> Sequence[ProcessRecord]:
+        """Take over what servers that are gone have left running, to end it."""
+        dead = await self._engine.dead(await self._engine.read(processes.owners))
+        if not dead:
+            return []
+        owner = self._engine.owner
+        return await self._engine.write(lambda tx: processes.claim(tx, dead, owner))
 
     # Care
 

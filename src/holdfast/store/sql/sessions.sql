@@ -2,7 +2,7 @@
 s.id, s.key, s.organization, s.owner, s.agent, r.id AS repo_id, s.status, s.status_reason, s.archived_from,
     s.title, s.description, s.category, s.is_public, s.is_draft, s.is_deleted, s.stars, s.ratings_count,
     s.agent_context_id, s.conversation_context_id, s.workspace_id, s.repo_name, s.default_language,
-    s.last_model, s.input_tokens, s.output_tokens, s.compaction_count, s.custom, s.created_at,
+    s.last_model, s.agent_session_id, s.agent_state, s.input_tokens, s.output_tokens, s.compaction_count, s.custom, s.created_at,
     h.updated_at AS head_updated_at, h.last_seq,
     (SELECT coalesce(max(t.sequence), 0) FROM turns t WHERE t.session_pk = s.pk) AS turn_count, h.rev
 
@@ -39,8 +39,8 @@ RETURNING pk
 -- name: insert_head
 INSERT INTO session_heads (session_pk, updated_at, rev) VALUES ($1, $2, 1)
 
--- name: session_custom
-SELECT custom FROM sessions WHERE pk = $1
+-- name: session_metadata
+SELECT custom, agent_state FROM sessions WHERE pk = $1
 
 -- The condition holds against another node that ended the session a moment ago.
 -- name: activate_session

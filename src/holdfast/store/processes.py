@@ -1,0 +1,40 @@
+"""The process groups that serve sessions, recorded so that no crash leaves one behind unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from holdfast.model.ids import SessionId, id_text
+from holdfast.model.records import ProcessRecord
+from holdfast.model.session import SessionRef
+from holdfast.store import sessions
+from holdfast.store.scope import Scope
+from holdfast.store.transaction import Transaction
+
+
+async def record(
+    tx: Transaction, scope: Scope, ref: SessionRef, owner: str, process_group: int, started: float
+) -> None:
+    found = await sessions.find(tx, scope, ref, writing=True)
+    await tx.run("insert_process", found.pk, owner, process_group, started)
+
+
+async def forget(tx: Transaction, owner: str, process_group: int) -> None:
+    await tx.run("delete_process", owner, process_group)
+
+
+async def owners(tx: Transaction) -> list[str]:
+    return [row[0] for row in await tx.all("process_owners")]
+
+
+async def claim(tx: Transaction, dead: Set[str], owner: str) -> list[ProcessRecord]:
+    """Take over the processes of servers that are gone."""
+    claimed = [row for each in sorted(dead) for row in await tx.all("claim_processes", owner, each)]
+    records = []
+    for session_pk, process_group, started in claimed:
+        row = await tx.one("session_id_by_pk", session_pk)
+        assert row is not None
+        records.append(
+            ProcessRecord(session_id=SessionId(id_text(row[0])), process_group=process_group, started=started)
+        )
+    return records
