@@ -102,12 +102,8 @@ async def patch(
     if change.custom or change.agent_state:
         row = await tx.one("session_metadata", found.pk)
         assert row is not None
-        for column, current, more in (
-            ("custom", row[0], change.custom),
-            ("agent_state", row[1], change.agent_state),
-        ):
-            merged = merge_custom(msgspec.json.decode(current), more)
-            columns[column] = encode_json(merged, "metadata").decode()
+        columns["custom"] = _merged(row[0], change.custom)
+        columns["agent_state"] = _merged(row[1], change.agent_state)
     if columns:
         await tx.query(_update_sql(tuple(columns)), *columns.values(), found.pk)
     if change.add_usage != TokenUsage():
