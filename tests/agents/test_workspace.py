@@ -1,5 +1,6 @@
 """Confinement: what is outside the repository stays outside, whatever the path looks like."""
 
+import contextlib
 import os
 import shutil
 import threading
@@ -112,12 +113,15 @@ def test_a_link_swapped_in_during_the_call_leads_nowhere(workspace: Workspace) -
     def flip() -> None:
         while not done.is_set():
             target.rename(workspace.root / "aside")
-            try:
+            with contextlib.suppress(FileExistsError):
                 target.symlink_to(outside)
-                target.unlink()
-            except FileExistsError:
-                shutil.rmtree(target)  # a write made the directory anew, inside
-            (workspace.root / "aside").rename(target)
+            # A write may have made the directory anew, inside; the link goes first, or the tree.
+            while (workspace.root / "aside").exists():
+                with contextlib.suppress(OSError):
+                    target.unlink()
+                shutil.rmtree(target, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    (workspace.root / "aside").rename(target)
 
     swapper = threading.Thread(target=flip)
     swapper.start()

@@ -79,7 +79,7 @@ class Workspace:
         temporary = f".{real.name[:100]}.{secrets.token_hex(8)}"
         try:
             _write_beside(directory, temporary, real.name, data)
-        except PermissionError as error:
+        except (PermissionError, FileNotFoundError) as error:
             raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from None
         finally:
             _unlink(directory, temporary)
