@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast import (
-    AuditEntry,
     Message,
     NewCompaction,
     Principal,
@@ -119,18 +118,12 @@ async def test_a_token_is_found_by_its_hash_and_stays_when_revoked(store_url: st
 
 async def test_audit_entries_come_newest_first_page_by_page(store: Store) -> None:
     for number in range(5):
-        await store.add_audit(
-            AuditEntry(
-                action=f"action {number}",
-                outcome="denied",
-                organization="local",
-                user="ada",
-                subject="session",
-                detail={"n": number},
-            )
-        )
+        await store.audit(f"action {number}", "denied", subject="session", detail={"n": number})
     newest = await store.list_audit(limit=2)
     assert [(entry.action, entry.detail["n"]) for entry in newest] == [("action 4", 4), ("action 3", 3)]
     rest = await store.list_audit(before=newest[-1].id)
     assert [entry.action for entry in rest] == ["action 2", "action 1", "action 0"]
     assert all(entry.at is not None for entry in rest)
+    assert {(entry.organization, entry.user, entry.subject) for entry in rest} == {
+        ("local", "local", "session")
+    }

@@ -12,8 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import InvalidInput, MissingExtra
 from holdfast.model.principal import LOCAL, Principal
+from holdfast.store.runtime import MAX_MESSAGE_BYTES, Runtime, system_clock
 from holdfast.store.scope import Scope
-from holdfast.store.store import MAX_MESSAGE_BYTES, Runtime, Store, system_clock
+from holdfast.store.store import Store
 
 if TYPE_CHECKING:
     from holdfast.store.engine import Engine

@@ -7,15 +7,13 @@ is one operation in one transaction, and a write has been committed when its cal
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from holdfast.errors import InvalidInput, StoreError
+from holdfast.errors import InvalidInput
 from holdfast.model.content import Content
 from holdfast.model.ids import CompactionId, MessageId, RepoId, SessionId, TokenId, TurnId
 from holdfast.model.key import SessionKey
@@ -25,7 +23,6 @@ from holdfast.model.records import AuditEntry, Compaction, NewCompaction, Proces
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, TurnProgress
 from holdfast.store import changes, check, chunks, listing, messages, processes, records, sessions, turns
-from holdfast.store.engine import Engine
 from holdfast.store.ids import new_id
 from holdfast.store.options import (
     Changes,
@@ -35,9 +32,9 @@ from holdfast.store.options import (
     SessionPage,
     check_limit,
 )
-from holdfast.store.pulse import Pulse
+from holdfast.store.runtime import Runtime
 from holdfast.store.scope import Scope
-from holdfast.store.streams import MessageStream, StreamFlusher
+from holdfast.store.streams import MessageStream
 from holdfast.store.transaction import Transaction
 
 P = ParamSpec("P")
@@ -46,53 +43,8 @@ T = TypeVar("T")
 Scoped = Callable[Concatenate[Transaction, Scope, P], Coroutine[Any, Any, T]]
 """An operation on behalf of somebody."""
 
-log = logging.getLogger("holdfast.store")
-
-CATCH_UP_SECONDS = 0.5
-"""How long a listing's order may lag behind the last append."""
-
 JSON_PAGE = 1000
 """Messages per piece of a history that is streamed as JSON."""
-
-MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""The largest message, as large as the longest line an agent may send. Larger payloads are blobs."""
-
-
-def system_clock() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
-class Runtime:
-    """What all views of an open store share: the engine, the clock, and the work in the background."""
-
-    def __init__(self, engine: Engine, clock: Callable[[], int], max_message_bytes: int) -> None:
-        self.engine = engine
-        self.clock = clock
-        self.max_message_bytes = max_message_bytes
-        self.catching_up = Pulse(CATCH_UP_SECONDS, self._catch_up)
-        self.streams = StreamFlusher(engine, clock, max_message_bytes, self.catching_up.nudge)
-
-    async def start(self) -> None:
-        """Finish what a crash left: fold streams whose writer is gone, bring listings up to date."""
-        owners = await self.engine.read(chunks.owners)
-        if dead := await self.engine.dead(owners):
-            folded = await self.engine.write(
-                partial(chunks.fold_abandoned, dead=dead, owner=self.engine.owner, now=self.clock())
-            )
-            log.info("closed %d messages whose writer is gone", folded)
-        await self._catch_up()
-
-    async def close(self) -> None:
-        await self.streams.close()
-        await self.catching_up.close()
-        await self.engine.close()
-
-    async def _catch_up(self) -> None:
-        try:
-            await self.engine.write(sessions.catch_up)
-        except StoreError as error:
-            log.warning("listings are not up to date: %s", error)
 
 
 class Store:
@@ -338,7 +290,18 @@ class Store:
     async def revoke_token(self, token_id: TokenId) -> Token:
         return await self._write(records.revoke_token, token_id=token_id, now=self._runtime.clock())
 
-    async def add_audit(self, entry: AuditEntry) -> None:
+    async def audit(
+        self, action: str, outcome: str, *, subject: str | None = None, detail: dict[str, Any] | None = None
+    ) -> None:
+        """Record what this view's caller did, decided or was denied."""
+        entry = AuditEntry(
+            action=action,
+            outcome=outcome,
+            organization=self._scope.organization,
+            user=self._scope.user,
+            subject=subject,
+            detail=detail or {},
+        )
         await self._engine.write(partial(records.add_audit, entry=entry, now=self._runtime.clock()))
 
     async def list_audit(self, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEntry]:

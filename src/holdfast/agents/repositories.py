@@ -1,0 +1,128 @@
+"""The git repositories under the workspace root: found, described, and checked before each use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.agents.workspace import OutsideWorkspace
+from holdfast.errors import HoldfastError, NotFound
+from holdfast.model.ids import RepoId
+from holdfast.model.records import Repo
+from holdfast.store.store import Store
+
+SCAN_DEPTH = 3
+"""How many directories below the root a repository may lie."""
+
+GIT_SECONDS = 10
+
+SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
+
+
+class NoWorkspaceRoot(HoldfastError):
+    code = "no_workspace_root"
+    status = 503
+
+
+class Repositories:
+    def __init__(self, root: Path, *, depth: int = SCAN_DEPTH) -> None:
+        self.root = root
+        self._depth = depth
+
+    async def scan(self, store: Store) -> list[Repo]:
+        """Find the repositories, store what was found, and forget those that are gone."""
+        found = await asyncio.to_thread(self._found)
+        saved = list(await store.save_repos(found))
+        kept = {repo.path for repo in saved}
+        for repo in await store.list_repos():
+            if repo.path not in kept and repo.id is not None:
+                await store.delete_repo(repo.id)
+        return saved
+
+    async def resolve(self, store: Store, repo_id: RepoId) -> tuple[Repo, Path]:
+        """A known repository and its real path, which must lie inside the root. An escape is audited."""
+        repo = await store.get_repo(repo_id)
+        try:
+            return repo, await asyncio.to_thread(self.confined, repo.path)
+        except OutsideWorkspace as refusal:
+            await store.audit("repository.use", "denied", subject=repo.path, detail={"reason": str(refusal)})
+            raise
+
+    def confined(self, path: str) -> Path:
+        """The real path of a repository: links and `..` are resolved before it is judged."""
+        root = self._real_root()
+        real = Path(os.path.realpath(root / path))
+        if real != root and root not in real.parents:
+            raise OutsideWorkspace(path, root)
+        if not real.is_dir():
+            raise NotFound(f"{path} is not there any more; scan the workspace again.")
+        return real
+
+    def _real_root(self) -> Path:
+        try:
+            return self.root.expanduser().resolve(strict=True)
+        except OSError:
+            raise NoWorkspaceRoot(
+                f"The workspace root {self.root} is not there; set AGENT_WORKSPACE_ROOT to a directory."
+            ) from None
+
+    def _found(self) -> list[Repo]:
+        return [describe(path) for path in _repositories(self._real_root(), self._depth)]
+
+
+def _repositories(directory: Path, depth: int) -> Iterator[Path]:
+    if (directory / ".git").exists():
+        yield directory
+        return
+    if depth == 0:
+        return
+    try:
+        below = sorted(entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
+    except PermissionError:
+        return
+    for path in below:
+        if Path(path).name not in SKIPPED:
+            yield from _repositories(Path(path), depth - 1)
+
+
+def describe(path: Path) -> Repo:
+    return Repo(
+        name=path.name,
+        path=str(path),
+        branch=_git(path, "symbolic-ref", "--short", "--quiet", "HEAD"),
+        last_commit=_git(path, "log", "-1", "--format=%H %s"),
+        remote=_git(path, "config", "--get", "remote.origin.url"),
+    )
+
+
+def _git(path: Path, *arguments: str) -> str | None:
+    """What git says, or None. Hooks and programs that the repository's own settings name are not run."""
+    command = [
+        "git",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-C",
+        str(path),
+        *arguments,
+    ]
+    environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+    environment["GIT_CONFIG_COUNT"] = "1"
+    environment |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    try:
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            env=environment,
+            timeout=GIT_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = answer.stdout.decode(errors="replace").strip().replace("\0", "")
+    return text or None if answer.returncode == 0 else None

@@ -1,0 +1,57 @@
+"""What all views of an open store share: the engine, the clock, and the work in the background."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+
+from holdfast.errors import StoreError
+from holdfast.store import chunks, sessions
+from holdfast.store.engine import Engine
+from holdfast.store.pulse import Pulse
+from holdfast.store.streams import StreamFlusher
+
+log = logging.getLogger("holdfast.store")
+
+CATCH_UP_SECONDS = 0.5
+"""How long a listing's order may lag behind the last append."""
+
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""The largest message, as large as the longest line an agent may send. Larger payloads are blobs."""
+
+
+def system_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Runtime:
+    def __init__(self, engine: Engine, clock: Callable[[], int], max_message_bytes: int) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.max_message_bytes = max_message_bytes
+        self.catching_up = Pulse(CATCH_UP_SECONDS, self._catch_up)
+        self.streams = StreamFlusher(engine, clock, max_message_bytes, self.catching_up.nudge)
+
+    async def start(self) -> None:
+        """Finish what a crash left: fold streams whose writer is gone, bring listings up to date."""
+        owners = await self.engine.read(chunks.owners)
+        if dead := await self.engine.dead(owners):
+            folded = await self.engine.write(
+                partial(chunks.fold_abandoned, dead=dead, owner=self.engine.owner, now=self.clock())
+            )
+            log.info("closed %d messages whose writer is gone", folded)
+        await self._catch_up()
+
+    async def close(self) -> None:
+        await self.streams.close()
+        await self.catching_up.close()
+        await self.engine.close()
+
+    async def _catch_up(self) -> None:
+        try:
+            await self.engine.write(sessions.catch_up)
+        except StoreError as error:
+            log.warning("listings are not up to date: %s", error)
