@@ -7,6 +7,7 @@ keys share a text and `SessionKey.parse(str(key)) == key` for every key.
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -38,10 +39,7 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
             label(self.thread, "thread")
 
     def __str__(self) -> str:
-        parts = [self.agent_id, self.channel, self.account_id, self.peer_kind, self.peer_id]
-        if self.thread is not None:
-            parts.append(self.thread)
-        return ":".join(_encode(part) for part in parts)
+        return _text(self)
 
     @classmethod
     def parse(cls, text: str) -> SessionKey:
@@ -53,6 +51,14 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
             )
         agent_id, channel, account_id, kind, peer_id, *thread = parts
         return cls(agent_id, channel, account_id, _peer_kind(kind), peer_id, thread[0] if thread else None)
+
+
+@lru_cache(maxsize=1024)  # a chat uses the same key for every message
+def _text(key: SessionKey) -> str:
+    parts = [key.agent_id, key.channel, key.account_id, key.peer_kind, key.peer_id]
+    if key.thread is not None:
+        parts.append(key.thread)
+    return ":".join(_encode(part) for part in parts)
 
 
 def _peer_kind(value: str) -> PeerKind:

@@ -105,22 +105,20 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
         return f"Message(seq={self.seq}, role={self.role.value!r}, content={self.content!r}, id={self.id!r})"
 
 
-def message_body(message: Message) -> bytes:
+def message_body(message: Message, message_id: str, timestamp: datetime, turn_id: str | None) -> bytes:
     """The JSON that is stored: everything but `seq` and `rev`, which are columns and lead the wire form."""
     if message.tool_call_id is not None:
         label(message.tool_call_id, "tool call id")
     if message.token_count is not None and message.token_count < 0:
         raise InvalidInput("A token count cannot be negative.")
-    assert message.id is not None
-    assert message.timestamp is not None
     body: dict[str, Any] = {
-        "id": message.id,
+        "id": message_id,
         "role": message.role,
         "content": message.content_json,
-        "timestamp": iso(message.timestamp),
+        "timestamp": iso(timestamp),
     }
-    if message.turn_id is not None:
-        body["turnId"] = message.turn_id
+    if turn_id is not None:
+        body["turnId"] = turn_id
     if message.token_count is not None:
         body["tokenCount"] = message.token_count
     if message.tool_calls:
@@ -137,11 +135,15 @@ def message_json(seq: int, rev: int, body: str) -> str:
     return f'{{"seq":{seq},"rev":{rev},{body[1:]}'
 
 
-_decoder = msgspec.json.Decoder(Message)
+_decode = msgspec.json.Decoder(Message).decode
+_set = msgspec.structs.force_setattr
 
 
 def message_from_row(seq: int, rev: int, body: str) -> Message:
-    return _decoder.decode(message_json(seq, rev, body))
+    message = _decode(body)
+    _set(message, "seq", seq)
+    _set(message, "rev", rev)
+    return message
 
 
 def _comparable(message: Message) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ OWN_CHANNEL = "holdfast"
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     id: SessionId
-    key: SessionKey
+    key_text: str
     organization: str
     owner: str
     agent: str
@@ -64,9 +64,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     rev: int
 
     @property
+    def key(self) -> SessionKey:
+        return SessionKey.parse(self.key_text)
+
+    @property
     def name(self) -> str:
         """The platform's entity name: the title, or the key where there is none."""
-        return self.title or str(self.key)
+        return self.title or self.key_text
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ from holdfast.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_EXACT = 4_000_000_000_000
+"""Up to here, in the year 2096, seconds as a float are exact to the microsecond."""
 
 
 def to_ms(moment: datetime) -> int:
@@ -17,9 +19,11 @@ def to_ms(moment: datetime) -> int:
 
 
 def from_ms(ms: int) -> datetime:
+    if -_EXACT < ms < _EXACT:
+        return datetime.fromtimestamp(ms / 1000, UTC)
     return _EPOCH + timedelta(milliseconds=ms)
 
 
 def iso(moment: datetime) -> str:
     """`2026-11-15T23:20:00.123Z`: always UTC, always milliseconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -6,7 +6,7 @@ from holdfast.store.transaction import Transaction
 
 PROMISES = {
     "check_heads": "session {0}: the head says {1} messages, but the messages end at {2} and number {3}",
-    "check_turns": "session {0}: its turns end at {1} but number {2}",
+    "check_turns": "session {0}: the head says {1} turns, but the turns end at {2} and number {3}",
     "check_counts": "the counts say {0} sessions, but there are {1}",
     "check_compactions": "session {0}: it says {1} compactions, but there are {2}",
     "check_revisions": "session {0}: it is at revision {1}, but a row is at {2}",

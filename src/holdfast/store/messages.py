@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from holdfast.errors import Conflict, InvalidInput, MessageFinal, MessageTooLarge, NotFound
 from holdfast.model.content import Content, encode_content, encode_json
 from holdfast.model.ids import MessageId, TurnId, id_bytes
-from holdfast.model.message import Message, message_body, message_from_row
+from holdfast.model.message import Message, message_body, message_from_row, message_json
 from holdfast.model.session import SessionRef
 from holdfast.model.times import from_ms, to_ms
 from holdfast.store import sessions
@@ -26,44 +27,46 @@ _PAIR_REACH = 1000
 class Prepared(msgspec.Struct, frozen=True):
     """A message ready to be written: its columns, made before the transaction begins."""
 
-    id: bytes
-    at: int
-    body: str
     message: Message
-    repeatable: bool
-    """Whether its id is the caller's, so that it may already be there."""
+    id: bytes
+    id_text: MessageId
+    at: int
+    timestamp: datetime
+    turn_id: TurnId | None
+    body: str
     open: bool
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether its id is the caller's, so that it may already be there."""
+        return self.message.id is not None
+
+    def placed(self, seq: int, rev: int) -> Message:
+        """The message as stored."""
+        return msgspec.structs.replace(
+            self.message, id=self.id_text, timestamp=self.timestamp, turn_id=self.turn_id, seq=seq, rev=rev
+        )
 
 
 def prepare(
     messages: Sequence[Message], now: int, *, max_bytes: int, turn_id: TurnId | None = None
 ) -> list[Prepared]:
-    prepared = []
-    for message in messages:
-        message_id = message.id or MessageId(new_id())
-        stamped = msgspec.structs.replace(
-            message,
-            id=message_id,
-            timestamp=from_ms(to_ms(message.timestamp) if message.timestamp else now),
-            turn_id=message.turn_id or turn_id,
-        )
-        body = message_body(stamped)
-        if len(body) > max_bytes:
-            raise _too_large(len(body), max_bytes)
-        assert stamped.timestamp is not None
-        prepared.append(
-            Prepared(
-                id_bytes(message_id, "message id"),
-                to_ms(stamped.timestamp),
-                body.decode(),
-                stamped,
-                message.id is not None,
-                message.open,
-            )
-        )
-    if len({each.id for each in prepared}) < len(prepared):
+    prepared = [_prepared(message, now, max_bytes, turn_id) for message in messages]
+    if len(prepared) > 1 and len({each.id for each in prepared}) < len(prepared):
         raise InvalidInput("Two messages of one append carry the same id.")
     return prepared
+
+
+def _prepared(message: Message, now: int, max_bytes: int, turn_id: TurnId | None) -> Prepared:
+    message_id = message.id or MessageId(new_id())
+    at = now if message.timestamp is None else to_ms(message.timestamp)
+    timestamp = from_ms(at)
+    turn_id = message.turn_id or turn_id
+    body = message_body(message, message_id, timestamp, turn_id)
+    if len(body) > max_bytes:
+        raise _too_large(len(body), max_bytes)
+    raw_id = id_bytes(message_id, "message id")
+    return Prepared(message, raw_id, message_id, at, timestamp, turn_id, body.decode(), message.open)
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -104,13 +107,8 @@ class Append(msgspec.Struct, frozen=True):
                 await tx.run("insert_open_message", inserted[0], found.pk, self.owner)
             else:
                 await tx.run("insert_message", *row)
-            kept[each.id] = placed(each, last_seq + offset, rev + offset)
+            kept[each.id] = each.placed(last_seq + offset, rev + offset)
         return [kept[each.id] for each in self.messages]
-
-
-def placed(prepared: Prepared, seq: int, rev: int) -> Message:
-    """The message as stored."""
-    return msgspec.structs.replace(prepared.message, seq=seq, rev=rev)
 
 
 async def history(tx: Transaction, scope: Scope, ref: SessionRef, options: HistoryOptions) -> HistoryPage:
@@ -122,11 +120,26 @@ async def history(tx: Transaction, scope: Scope, ref: SessionRef, options: Histo
     return HistoryPage(messages, older, newer)
 
 
-async def history_rows(tx: Transaction, scope: Scope, ref: SessionRef, options: HistoryOptions) -> list[Row]:
-    """The same page as `(pk, seq, rev, body)`, unparsed, oldest first."""
+class JsonPiece(msgspec.Struct, frozen=True):
+    """Messages in wire form, separated by commas."""
+
+    text: bytes
+    last_seq: int
+    count: int
+
+
+async def history_json(tx: Transaction, scope: Scope, ref: SessionRef, after: int, limit: int) -> JsonPiece:
+    """The messages after a `seq`, as they are stored."""
     found = await sessions.find(tx, scope, ref, writing=False)
-    rows, _, _ = await _page(tx, found.pk, options)
-    return rows
+    if await tx.all("open_messages_of_session", found.pk):
+        stored = await tx.all("history_after", found.pk, after, limit)
+        rows = await as_they_stand(tx, found.pk, stored)
+        text = ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
+        return JsonPiece(text.encode(), rows[-1][1] if rows else after, len(rows))
+    row = await tx.one("history_as_json", found.pk, after, limit)
+    assert row is not None
+    text, last_seq, count = row
+    return JsonPiece((text or "").encode(), last_seq or after, count)
 
 
 async def get(tx: Transaction, scope: Scope, ref: SessionRef, message_id: MessageId) -> Message:
@@ -263,9 +276,7 @@ async def _repeated(tx: Transaction, session_pk: int, prepared: Prepared) -> Mes
     _, stored_session, seq, rev, body = row
     earlier = message_from_row(seq, rev, body)
     if stored_session != session_pk or not _same(earlier, prepared.message):
-        raise Conflict(
-            f"Another message already has the id {prepared.message.id}; give a new one its own id."
-        )
+        raise Conflict(f"Another message already has the id {prepared.id_text}; give a new one its own id.")
     return earlier
 
 

@@ -122,6 +122,7 @@ async def advance(
     now: int,
     *,
     messages: int = 0,
+    turns: int = 0,
     revisions: int = 1,
     expected: int | None = None,
 ) -> tuple[int, int]:
@@ -130,7 +131,7 @@ async def advance(
     From here to the end of the transaction nobody else changes the session, so what decides
     about a change is read after this.
     """
-    head = await tx.one("advance_head", messages, revisions, now, session_pk, expected)
+    head = await tx.one("advance_head", messages, turns, revisions, now, session_pk, expected)
     if head is None:
         current = await tx.one("head_rev", session_pk)
         if expected is None or current is None:
@@ -172,7 +173,7 @@ def session_from_row(row: Row) -> Session:
     # fmt: on
     return Session(
         id=SessionId(id_text(raw_id)),
-        key=SessionKey.parse(key),
+        key_text=key,
         organization=organization,
         owner=owner,
         agent=agent,

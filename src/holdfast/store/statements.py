@@ -9,6 +9,7 @@ numbers and SQLite takes in order of appearance, so a statement must mention the
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 _HEADING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
@@ -29,6 +30,7 @@ def load(dialect: str) -> dict[str, str]:
     return {name: checked(_filled(text, fragments)) for name, text in statements.items()}
 
 
+@lru_cache(maxsize=512)
 def checked(sql: str) -> str:
     """`sql`, if its parameters first appear in order."""
     seen = list(dict.fromkeys(int(number) for number in _PARAMETER.findall(sql)))

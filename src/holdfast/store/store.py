@@ -17,7 +17,7 @@ from holdfast.errors import InvalidInput
 from holdfast.model.content import Content
 from holdfast.model.ids import CompactionId, MessageId, RepoId, SessionId, TokenId, TurnId
 from holdfast.model.key import SessionKey
-from holdfast.model.message import Message, message_json
+from holdfast.model.message import Message
 from holdfast.model.principal import Principal
 from holdfast.model.records import AuditEntry, Compaction, NewCompaction, ProcessRecord, Repo, Token
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
@@ -134,18 +134,14 @@ class Store:
 
         Each piece is a read of its own, so a slow reader holds nothing open.
         """
-        opening = "["
+        opening = b"["
         while True:
-            options = HistoryOptions(after=after, limit=JSON_PAGE)
-            rows = await self._read(messages.history_rows, ref, options)
-            if rows:
-                after = rows[-1][1]
-                yield (
-                    opening + ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
-                ).encode()
-                opening = ","
-            if len(rows) < JSON_PAGE:
-                yield b"]" if opening == "," else b"[]"
+            piece = await self._read(messages.history_json, ref, after, JSON_PAGE)
+            if piece.count:
+                yield opening + piece.text
+                opening, after = b",", piece.last_seq
+            if piece.count < JSON_PAGE:
+                yield b"]" if opening == b"," else b"[]"
                 return
 
     async def open_stream(

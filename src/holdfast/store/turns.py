@@ -44,7 +44,7 @@ async def add(
     if new.id is not None and (earlier := await tx.one("turn_by_id", found.pk, id_bytes(new.id, "turn id"))):
         return turn_from_row(earlier)
     require_live(found.status)
-    _, rev = await sessions.advance(tx, found.pk, now, expected=expected)
+    _, rev = await sessions.advance(tx, found.pk, now, turns=1, expected=expected)
     found = await sessions.find(tx, scope, ref, writing=True)
     require_live(found.status)
     await sessions.activate(tx, found)

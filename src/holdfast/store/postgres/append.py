@@ -8,7 +8,7 @@ from holdfast.errors import HoldfastError, SessionNotFound
 from holdfast.model.ids import id_bytes
 from holdfast.model.key import SessionKey
 from holdfast.model.message import Message
-from holdfast.store.messages import Append, placed
+from holdfast.store.messages import Append
 from holdfast.store.scope import Found
 from holdfast.store.sessions import found_from_row
 from holdfast.store.transaction import Transaction
@@ -48,7 +48,7 @@ async def append_many(tx: Transaction, appends: Sequence[Append]) -> list[Outcom
     for pk, seq, rev in await tx.all("append_many", list(admitted), counts, now, *columns):
         for number in admitted[pk]:
             messages = appends[number].messages
-            outcomes[number] = [placed(each, seq + n, rev + n) for n, each in enumerate(messages, 1)]
+            outcomes[number] = [each.placed(seq + n, rev + n) for n, each in enumerate(messages, 1)]
             seq, rev = seq + len(messages), rev + len(messages)
     return outcomes
 

@@ -2,6 +2,13 @@
 -- fragment: chunk_top
 (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM chunks_pk_seq)
 
+-- A page in wire form, put together inside PostgreSQL: no message passes through Python.
+-- name: history_as_json
+SELECT string_agg(message, ',' ORDER BY seq), max(seq), count(*) FROM (
+    SELECT seq, '{"seq":' || seq || ',"rev":' || coalesce(changed_rev, rev) || ',' || substr(body, 2) AS message
+    FROM messages WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
+) AS page
+
 -- name: insert_chunk
 INSERT INTO chunks (message_pk, rev, text) VALUES ($1, $2, $3)
 

@@ -5,7 +5,10 @@ GROUP BY h.session_pk, h.last_seq
 HAVING h.last_seq <> coalesce(max(m.seq), 0) OR h.last_seq <> count(m.seq)
 
 -- name: check_turns
-SELECT session_pk, max(sequence), count(*) FROM turns GROUP BY session_pk HAVING max(sequence) <> count(*)
+SELECT h.session_pk, h.turn_count, coalesce(max(t.sequence), 0), count(t.pk)
+FROM session_heads h LEFT JOIN turns t ON t.session_pk = h.session_pk
+GROUP BY h.session_pk, h.turn_count
+HAVING h.turn_count <> coalesce(max(t.sequence), 0) OR h.turn_count <> count(t.pk)
 
 -- name: check_counts
 SELECT counted.n, stored.n

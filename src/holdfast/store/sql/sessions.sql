@@ -3,8 +3,7 @@ s.id, s.key, s.organization, s.owner, s.agent, r.id AS repo_id, s.status, s.stat
     s.title, s.description, s.category, s.is_public, s.is_draft, s.is_deleted, s.stars, s.ratings_count,
     s.agent_context_id, s.conversation_context_id, s.workspace_id, s.repo_name, s.default_language,
     s.last_model, s.agent_session_id, s.agent_state, s.input_tokens, s.output_tokens, s.compaction_count, s.custom, s.created_at,
-    h.updated_at AS head_updated_at, h.last_seq,
-    (SELECT coalesce(max(t.sequence), 0) FROM turns t WHERE t.session_pk = s.pk) AS turn_count, h.rev
+    h.updated_at AS head_updated_at, h.last_seq, h.turn_count, h.rev
 
 -- fragment: session_source
 FROM sessions s
@@ -60,9 +59,9 @@ SELECT rev FROM session_heads WHERE session_pk = $1
 
 -- Every change of a session begins here: the row it updates is the lock that other nodes wait for.
 -- name: advance_head
-UPDATE session_heads SET last_seq = last_seq + $1, rev = rev + $2,
-    updated_at = CASE WHEN updated_at < $3 THEN $3 ELSE updated_at END
-WHERE session_pk = $4 AND (CAST($5 AS BIGINT) IS NULL OR rev = $5)
+UPDATE session_heads SET last_seq = last_seq + $1, turn_count = turn_count + $2, rev = rev + $3,
+    updated_at = CASE WHEN updated_at < $4 THEN $4 ELSE updated_at END
+WHERE session_pk = $5 AND (CAST($6 AS BIGINT) IS NULL OR rev = $6)
 RETURNING last_seq, rev, stale
 
 -- name: mark_stale

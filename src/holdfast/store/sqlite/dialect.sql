@@ -3,5 +3,12 @@
 -- fragment: chunk_top
 (SELECT max(coalesce((SELECT max(pk) FROM chunks), 0), coalesce((SELECT max(chunk_floor) FROM open_messages), 0)))
 
+-- A page in wire form, put together inside SQLite: no message passes through Python.
+-- name: history_as_json
+SELECT group_concat(message, ','), max(seq), count(*) FROM (
+    SELECT seq, '{"seq":' || seq || ',"rev":' || coalesce(changed_rev, rev) || ',' || substr(body, 2) AS message
+    FROM messages WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
+)
+
 -- name: insert_chunk
 INSERT INTO chunks (pk, message_pk, rev, text) VALUES ({{chunk_top}} + 1, $1, $2, $3)

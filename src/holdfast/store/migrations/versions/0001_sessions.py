@@ -111,6 +111,7 @@ CREATE INDEX sessions_peer ON sessions (organization, channel, account, peer_kin
 CREATE TABLE session_heads (
     session_pk {INT} PRIMARY KEY REFERENCES sessions (pk) ON DELETE CASCADE,
     last_seq {INT} NOT NULL DEFAULT 0,
+    turn_count {INT} NOT NULL DEFAULT 0,
     rev {INT} NOT NULL DEFAULT 0,
     updated_at {INT} NOT NULL,
     stale {INT} NOT NULL DEFAULT 0
