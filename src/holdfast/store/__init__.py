@@ -98,7 +98,7 @@ def dialect(url: str) -> str:
 def sqlite_path(url: str) -> Path:
     parts = urlsplit(url)
     path = unquote(parts.path)
-    if parts.netloc or not path.startswith("/") or path in ("/", "/:memory:"):
+    if parts.netloc or not path.startswith("/") or path in ("/", "/:memory:") or "\0" in path:
         raise InvalidInput(
             f"{url!r} names no file: sqlite:///relative.db has three slashes, sqlite:////absolute.db four. "
             "A store is a file, because it must outlive its process."

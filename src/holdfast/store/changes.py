@@ -50,13 +50,10 @@ async def _messages(tx: Transaction, session_pk: int, rev: int, limit: int) -> l
     floor = await tx.one("last_seq_at", session_pk, rev)
     created = await tx.all("messages_created_after", session_pk, floor[0] if floor else 0, limit)
     changed = await tx.all("messages_changed_after", session_pk, rev, limit)
-    streaming = [
-        row
-        for message_pk, _ in await tx.all("open_messages_of_session", session_pk)
-        if (row := await tx.one("open_message_row", message_pk))
-    ]
-    current = await messages.as_they_stand(tx, session_pk, [*created, *changed])
-    for pk, seq, at_rev, body, _ in await messages.as_they_stand(tx, session_pk, streaming):
+    floors = await messages.open_floors(tx, session_pk)
+    streaming = [row for message_pk in floors if (row := await tx.one("message_row", message_pk))]
+    current = await messages.as_they_stand(tx, floors, [*created, *changed])
+    for pk, seq, at_rev, body, _ in await messages.as_they_stand(tx, floors, streaming):
         if at_rev > rev:
             current.append((pk, seq, at_rev, body, at_rev))
     return sorted(current, key=lambda row: row[4])

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 
 import msgspec
 
-from holdfast.errors import MessageFinal
+from holdfast.errors import MessageFinal, SessionNotFound
 from holdfast.model.content import interrupted
 from holdfast.model.ids import MessageId, id_bytes
 from holdfast.model.message import Message, message_from_row
@@ -20,6 +20,8 @@ class Chunk(msgspec.Struct, frozen=True):
     message_pk: int
     text: str
     """Escaped."""
+    after: int | None = None
+    """Where it begins in the stream's text, when an earlier try may have stored some of it."""
 
 
 async def locate(tx: Transaction, message_id: MessageId) -> tuple[int, int]:
@@ -34,24 +36,44 @@ async def write(tx: Transaction, chunks: Sequence[Chunk], now: int) -> dict[int,
     """Store chunks of many streams; the revision of each by message. A stream that is gone is left out."""
     revisions: dict[int, int] = {}
     for chunk in chunks:
-        if await tx.one("open_message", chunk.message_pk) is None:
+        try:
+            _, rev = await sessions.advance(tx, chunk.session_pk, now)
+        except SessionNotFound:
             continue
-        _, rev = await sessions.advance(tx, chunk.session_pk, now)
-        await tx.run("insert_chunk", chunk.message_pk, rev, chunk.text)
+        opened = await tx.one("open_message", chunk.message_pk)
+        if opened is None:
+            continue
+        stored = (
+            await tx.all("chunks_of_message", opened[0], chunk.message_pk) if chunk.after is not None else []
+        )
+        if text := _missing(chunk, [text for text, _ in stored]):
+            await tx.run("insert_chunk", chunk.message_pk, rev, text)
         revisions[chunk.message_pk] = rev
     return revisions
 
 
-async def end(tx: Transaction, message_id: MessageId, chunk: Chunk, now: int) -> Message:
-    """Fold a stream, with what was not yet written of it, into its message, which is then final."""
+async def end(tx: Transaction, message_id: MessageId, chunk: Chunk, now: int, *, again: bool) -> Message:
+    """Fold a stream, with what was not yet written of it, into its message, which is then final.
+
+    `again` says that an earlier try may have done so: then what it left is the answer.
+    """
+    try:
+        _, rev = await sessions.advance(tx, chunk.session_pk, now)
+    except SessionNotFound:
+        raise MessageFinal(message_id) from None
     row = await tx.one("message_by_id", id_bytes(message_id, "message id"))
     opened = await tx.one("open_message", chunk.message_pk)
-    if opened is None or row is None:
+    if row is None:
         raise MessageFinal(message_id)
-    _, _, seq, _, body = row
-    stored = await tx.all("chunks_of_message", opened[0], chunk.message_pk)
-    folded = with_text(body, [text for text, _ in stored] + [chunk.text], partial=False)
-    rev = await _close(tx, chunk.session_pk, chunk.message_pk, folded, now)
+    _, _, seq, stored_rev, body = row
+    if opened is None:
+        message = message_from_row(seq, stored_rev, body)
+        if again and not message.metadata.get("interrupted"):
+            return message
+        raise MessageFinal(message_id)
+    stored = [text for text, _ in await tx.all("chunks_of_message", opened[0], chunk.message_pk)]
+    folded = with_text(body, [*stored, _missing(chunk, stored)], partial=False)
+    await _close(tx, chunk.message_pk, folded, rev)
     return message_from_row(seq, rev, folded)
 
 
@@ -64,18 +86,24 @@ async def fold_abandoned(tx: Transaction, dead: Set[str], owner: str, now: int) 
     """Close the open messages of writers that are gone, with the text they had; how many there were."""
     claimed = [row for each in dead for row in await tx.all("claim_open_messages", owner, each)]
     for message_pk, session_pk, floor in claimed:
-        row = await tx.one("open_message_row", message_pk)
+        _, rev = await sessions.advance(tx, session_pk, now)
+        row = await tx.one("message_row", message_pk)
         assert row is not None
         stored = await tx.all("chunks_of_message", floor, message_pk)
-        await _close(tx, session_pk, message_pk, _cut_short(row[3], [text for text, _ in stored]), now)
+        await _close(tx, message_pk, _cut_short(row[3], [text for text, _ in stored]), rev)
     return len(claimed)
 
 
-async def _close(tx: Transaction, session_pk: int, message_pk: int, body: str, now: int) -> int:
+async def _close(tx: Transaction, message_pk: int, body: str, rev: int) -> None:
     await tx.run("close_message", message_pk)
-    _, rev = await sessions.advance(tx, session_pk, now)
     await tx.run("change_message", body, rev, message_pk)
-    return rev
+
+
+def _missing(chunk: Chunk, stored: Sequence[str]) -> str:
+    """What of a chunk is not yet among the stored pieces of its stream."""
+    if chunk.after is None:
+        return chunk.text
+    return chunk.text[sum(map(len, stored)) - chunk.after :]
 
 
 def _cut_short(body: str, more: Sequence[str]) -> str:

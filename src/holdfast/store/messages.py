@@ -131,9 +131,8 @@ class JsonPiece(msgspec.Struct, frozen=True):
 async def history_json(tx: Transaction, scope: Scope, ref: SessionRef, after: int, limit: int) -> JsonPiece:
     """The messages after a `seq`, as they are stored."""
     found = await sessions.find(tx, scope, ref, writing=False)
-    if await tx.all("open_messages_of_session", found.pk):
-        stored = await tx.all("history_after", found.pk, after, limit)
-        rows = await as_they_stand(tx, found.pk, stored)
+    if floors := await open_floors(tx, found.pk):
+        rows = await as_they_stand(tx, floors, await tx.all("history_after", found.pk, after, limit))
         text = ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
         return JsonPiece(text.encode(), rows[-1][1] if rows else after, len(rows))
     row = await tx.one("history_as_json", found.pk, after, limit)
@@ -144,8 +143,9 @@ async def history_json(tx: Transaction, scope: Scope, ref: SessionRef, after: in
 
 async def get(tx: Transaction, scope: Scope, ref: SessionRef, message_id: MessageId) -> Message:
     found = await sessions.find(tx, scope, ref, writing=False)
-    pk, seq, rev, body = await _stored(tx, found.pk, message_id)
-    (current,) = await as_they_stand(tx, found.pk, [(pk, seq, rev, body)])
+    floors = await open_floors(tx, found.pk)
+    stored = await _stored(tx, found.pk, message_id)
+    (current,) = await as_they_stand(tx, floors, [stored])
     return message_from_row(*current[1:])
 
 
@@ -174,19 +174,32 @@ async def revise(
     return message_from_row(seq, rev, revised)
 
 
-async def as_they_stand(tx: Transaction, session_pk: int, rows: Sequence[Row]) -> list[Row]:
-    """`rows` with the text that streaming messages have by now."""
-    open_messages = {row[0]: row[1] for row in await tx.all("open_messages_of_session", session_pk)}
-    if not open_messages:
+async def open_floors(tx: Transaction, session_pk: int) -> dict[int, int]:
+    """Where the chunks of each open message begin. To be read before the messages themselves."""
+    return {row[0]: row[1] for row in await tx.all("open_messages_of_session", session_pk)}
+
+
+async def as_they_stand(tx: Transaction, floors: dict[int, int], rows: Sequence[Row]) -> list[Row]:
+    """`rows` with the text that streaming messages have by now.
+
+    A message may end between two reads, which takes its chunks away; it is then read again, so
+    that nobody sees less of it than before.
+    """
+    if not floors:
         return list(rows)
     current: list[Row] = []
     for row in rows:
-        pk, seq, rev, body = row[:4]
-        if pk in open_messages:
-            chunks = await tx.all("chunks_of_message", open_messages[pk], pk)
-            if chunks:
-                rev, body = chunks[-1][1], with_text(body, [text for text, _ in chunks])
-        current.append((pk, seq, rev, body, *row[4:]))
+        if row[0] not in floors:
+            current.append(row)
+            continue
+        chunks = await tx.all("chunks_of_message", floors[row[0]], row[0])
+        if await tx.one("open_message", row[0]) is None:
+            final = await tx.one("message_row", row[0])
+            row = (*(final or row)[:4], *row[4:])
+        elif chunks:
+            pk, seq, _, body = row[:4]
+            row = (pk, seq, chunks[-1][1], with_text(body, [text for text, _ in chunks]), *row[4:])
+        current.append(row)
     return current
 
 
@@ -215,6 +228,7 @@ async def _page(
     tx: Transaction, session_pk: int, options: HistoryOptions
 ) -> tuple[list[Row], int | None, int | None]:
     """The rows oldest first, with the cursors to what is older and newer."""
+    floors = await open_floors(tx, session_pk)
     forwards = options.after is not None and options.before is None
     cursor = options.after if forwards else options.before
     cursor = MAX_SEQ if cursor is None else cursor
@@ -236,7 +250,7 @@ async def _page(
         rows.reverse()
     if not rows:
         return [], None, None
-    rows = await as_they_stand(tx, session_pk, rows)
+    rows = await as_they_stand(tx, floors, rows)
     older = rows[0][1] if (more if not forwards else rows[0][1] > 1) else None
     newer = rows[-1][1] if (more if forwards else options.before is not None) else None
     return rows, older, newer

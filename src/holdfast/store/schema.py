@@ -30,8 +30,9 @@ def behind(recorded: str | None) -> bool:
 
 def script(dialect: str, recorded: str | None, target: str | None = None) -> str:
     """The SQL that brings a database to `target`, or up to date; empty when it is there already."""
+    is_behind = behind(recorded)
     if target is None:
-        if not behind(recorded):
+        if not is_behind:
             return ""
         target = HEAD
     if _known(target) == (recorded or BASE):

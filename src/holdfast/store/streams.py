@@ -8,10 +8,10 @@ was stored of an unfinished message is folded into it by the next start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from holdfast.errors import HoldfastError, MessageFinal, MessageTooLarge
 from holdfast.model.ids import MessageId
@@ -39,7 +39,12 @@ class MessageStream:
         self._flusher = flusher
         self._pending: list[str] = []
         self._size = 0
+        self._durable = 0
+        """How much of the text is known to be stored."""
+        self._uncertain = False
+        """Whether more than that may be: a write was lost on its way, or on its way back."""
         self._round: Round | None = None
+        self._ending: asyncio.Task[Message] | None = None
         self._ended = False
 
     def write(self, text: str) -> None:
@@ -62,36 +67,57 @@ class MessageStream:
         When the store cannot write, this raises its error; the text is kept, and goes out with
         the next `write`, `drain` or `end`.
         """
-        if self._pending:
+        if self._pending and not self._ended:
             self._round = self._flusher.add(self)
         if self._round is not None and (error := await asyncio.shield(self._round)):
             raise error
-
-    async def end(self) -> Message:
-        """Make the message final and give it back. All of its text is durable then."""
         if self._ended:
             raise MessageFinal(self._id)
-        await self._flusher.withdraw(self)
-        chunk = self.take()
+
+    async def end(self) -> Message:
+        """Make the message final and give it back. All of its text is durable then.
+
+        After an error, or when the caller was cancelled, this may be called again.
+        """
+        if self._ended:
+            raise MessageFinal(self._id)
+        if self._ending is None:
+            self._ending = self._flusher.own(self._end())
         try:
-            message = await self._flusher.engine.write(
-                partial(chunks.end, message_id=self._id, chunk=chunk, now=self._flusher.clock())
-            )
+            message = await asyncio.shield(self._ending)
         except HoldfastError:
-            self.give_back(chunk)
+            self._ending = None
             raise
         self._ended = True
         return message
 
+    async def _end(self) -> Message:
+        await self._flusher.withdraw(self)
+        again = self._uncertain
+        chunk = self.take()
+        try:
+            return await self._flusher.engine.write(
+                partial(chunks.end, message_id=self._id, chunk=chunk, now=self._flusher.clock(), again=again)
+            )
+        except HoldfastError:
+            self.give_back(chunk)
+            raise
+
     def take(self) -> Chunk:
         """What was not yet written, which then counts as taken."""
-        chunk = Chunk(self._session_pk, self.message_pk, "".join(self._pending))
+        after = self._durable if self._uncertain else None
+        chunk = Chunk(self._session_pk, self.message_pk, "".join(self._pending), after)
         self._pending.clear()
         return chunk
 
+    def stored(self, chunk: Chunk) -> None:
+        self._durable += len(chunk.text)
+        self._uncertain = False
+
     def give_back(self, chunk: Chunk) -> None:
-        """A chunk that could not be written, to be written first next time."""
+        """A chunk that could not be written, or may have been; to be written first next time."""
         self._pending.insert(0, chunk.text)
+        self._uncertain = True
 
     def lose(self) -> None:
         """The message is final or gone: somebody else ended it, or its session was deleted."""
@@ -124,7 +150,15 @@ class StreamFlusher:
         self._waiting: dict[MessageStream, None] = {}
         self._gathering: Round | None = None
         self._writing: Round | None = None
+        self._endings: set[asyncio.Task[Message]] = set()
         self._pulse = Pulse(FLUSH_SECONDS, self._flush)
+
+    def own(self, ending: Coroutine[Any, Any, Message]) -> asyncio.Task[Message]:
+        """Run the end of a stream, whether or not its caller goes on waiting."""
+        task = asyncio.get_running_loop().create_task(ending)
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+        return task
 
     def add(self, stream: MessageStream) -> Round:
         """Include the stream in the next flush."""
@@ -141,6 +175,7 @@ class StreamFlusher:
             await asyncio.shield(self._writing)
 
     async def close(self) -> None:
+        await asyncio.gather(*self._endings, return_exceptions=True)
         await self._pulse.close()
 
     async def _flush(self) -> None:
@@ -163,8 +198,10 @@ class StreamFlusher:
             for stream, chunk in zip(streams, taken, strict=True):
                 stream.give_back(chunk)
             return error
-        for stream in streams:
-            if stream.message_pk not in revisions:
+        for stream, chunk in zip(streams, taken, strict=True):
+            if stream.message_pk in revisions:
+                stream.stored(chunk)
+            else:
                 stream.lose()
         self._wrote()
         return None

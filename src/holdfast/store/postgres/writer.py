@@ -20,20 +20,22 @@ log = logging.getLogger("holdfast.store")
 
 MAX_BATCH = 1024
 
-RACES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
+RACES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """What another node's transaction may do to ours. Run again, ours sees what the other one did."""
 
 RACE_ATTEMPTS = 4
 
 
 class Job:
-    __slots__ = ("error", "future", "operation", "result")
+    __slots__ = ("alone", "error", "future", "operation", "raced", "result")
 
     def __init__(self, operation: Operation[Any]) -> None:
         self.operation = operation
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.result: Any = None
         self.error: BaseException | None = None
+        self.raced = False
+        self.alone = False
 
 
 class Writer:
@@ -122,17 +124,25 @@ class Writer:
         transaction = connection.transaction()
         await transaction.start()
         try:
-            for plain, jobs in groupby([job for job in batch if job.error is None], _is_plain):
-                if plain:
-                    await self._append(tx, list(jobs))
-                elif not all([await self._ran(tx, job) for job in jobs]):
-                    await transaction.rollback()
-                    return False
+            done = await self._run_all(tx, [job for job in batch if job.error is None])
         except BaseException:
-            if not connection.is_closed():
-                await transaction.rollback()
+            await _roll_back(connection, transaction)
             raise
-        await transaction.commit()
+        if done:
+            await transaction.commit()
+        else:
+            await _roll_back(connection, transaction)
+        return done
+
+    async def _run_all(self, tx: PostgresTransaction, jobs: list[Job]) -> bool:
+        for plain, group in groupby(jobs, _is_plain):
+            if plain:
+                if not await self._append(tx, list(group)):
+                    return False
+                continue
+            for job in group:
+                if not await self._ran(tx, job):
+                    return False
         return True
 
     async def _ran(self, tx: PostgresTransaction, job: Job) -> bool:
@@ -142,6 +152,12 @@ class Writer:
             job.result = await job.operation(tx)
         except (*RACES, *LOST):
             raise
+        except asyncpg.IntegrityConstraintViolationError as error:
+            # Another node may have been faster; run again, the operation sees what that one did.
+            if job.raced:
+                job.error = as_ours(error)
+            job.raced = True
+            return False
         except asyncpg.PostgresError as error:
             job.error = as_ours(error)
             return False
@@ -149,16 +165,33 @@ class Writer:
             job.error = error
         return job.error is None or not tx.wrote
 
-    async def _append(self, tx: PostgresTransaction, jobs: list[Job]) -> None:
-        outcomes = await append_many(tx, [job.operation for job in jobs])  # type: ignore[misc]
+    async def _append(self, tx: PostgresTransaction, jobs: list[Job]) -> bool:
+        """Run plain appends as one statement; False when that broke the transaction."""
+        try:
+            outcomes = await append_many(tx, [job.operation for job in jobs])  # type: ignore[misc]
+        except (*RACES, *LOST):
+            raise
+        except asyncpg.PostgresError:
+            for job in jobs:
+                job.alone = True  # one of them is at fault, and will be found by running each by itself
+            return False
         for job, outcome in zip(jobs, outcomes, strict=True):
             if isinstance(outcome, HoldfastError):
                 job.error = outcome
-            elif outcome is None:
-                job.result = await job.operation(tx)
-            else:
+            elif outcome is not None:
                 job.result = outcome
+            elif not await self._ran(tx, job):
+                return False
+        return True
+
+
+async def _roll_back(connection: asyncpg.Connection, transaction: asyncpg.transaction.Transaction) -> None:
+    """Take everything back; a connection that cannot even do that is given up."""
+    try:
+        await transaction.rollback()
+    except (asyncpg.PostgresError, asyncpg.InternalClientError, *LOST):
+        connection.terminate()
 
 
 def _is_plain(job: Job) -> bool:
-    return isinstance(job.operation, Append) and job.operation.is_plain
+    return not job.alone and isinstance(job.operation, Append) and job.operation.is_plain

@@ -65,7 +65,7 @@ UPDATE open_messages SET owner = $1 WHERE owner = $2 RETURNING message_pk, sessi
 -- name: open_message
 SELECT chunk_floor FROM open_messages WHERE message_pk = $1
 
--- name: open_message_row
+-- name: message_row
 SELECT m.pk, m.seq, coalesce(m.changed_rev, m.rev), m.body, m.rev
 FROM messages m WHERE m.pk = $1
 

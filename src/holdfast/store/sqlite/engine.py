@@ -119,6 +119,7 @@ def recorded_revision(connection: apsw.Connection, path: Path) -> str | None:
 
 def migrate(path: Path, target: str | None = None) -> tuple[str | None, str | None]:
     """Bring the schema to `target`, or up to date; the revisions before and after."""
+    _look(path)
     with _one_at_a_time(path):
         connection = connect(path, "full")
         try:
@@ -128,7 +129,7 @@ def migrate(path: Path, target: str | None = None) -> tuple[str | None, str | No
 
 
 def revision(path: Path) -> str | None:
-    if not path.exists():
+    if not _exists(path):
         return None
     connection = connect(path, "full", read_only=True)
     try:
@@ -139,6 +140,7 @@ def revision(path: Path) -> str | None:
 
 
 def _open(path: Path, durability: str) -> tuple[apsw.Connection, Ownership]:
+    _look(path)
     with _one_at_a_time(path):
         connection = connect(path, durability)
         try:
@@ -149,6 +151,20 @@ def _open(path: Path, durability: str) -> tuple[apsw.Connection, Ownership]:
             raise
 
 
+def _look(path: Path) -> None:
+    """Refuse a file that is not ours before anything of it is changed: opening for writing does."""
+    schema.behind(revision(path))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
 @contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
     if not path.parent.is_dir():
@@ -156,10 +172,16 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
     try:
         with opening(path):
             yield
-    except PermissionError as error:
-        raise StoreReadOnly(
-            f"{path.parent} cannot be written; give this user write permission on that directory."
-        ) from error
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: OSError) -> StoreError:
+    if isinstance(error, PermissionError):
+        return StoreReadOnly(
+            f"{path.parent} cannot be used; give this user write permission on that directory."
+        )
+    return StoreError(f"{path} cannot be opened: {error.strerror}.")
 
 
 def _migrate(connection: apsw.Connection, path: Path, target: str | None) -> tuple[str | None, str | None]:

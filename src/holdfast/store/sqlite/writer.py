@@ -59,6 +59,7 @@ class Writer:
         self._closed = False
         self._wal_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
+        self._wait_at = TRUNCATE_PAGES
         connection.set_wal_hook(self._note_wal)
         self._thread.start()
 
@@ -150,20 +151,24 @@ class Writer:
             return
         self._checkpoint_at = self._wal_pages + CHECKPOINT_PAGES
         try:
-            if self._wal_pages < TRUNCATE_PAGES:
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            else:
-                self._truncate()
+            pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if copied == pages and self._wal_pages >= TRUNCATE_PAGES:
+                self._truncate(0)
+            elif self._wal_pages >= self._wait_at:
+                # Somebody reads on an old snapshot; waiting again is worth it once there is more to gain.
+                self._wait_at = self._wal_pages + TRUNCATE_PAGES
+                self._truncate(TRUNCATE_WAIT_MS)
         except apsw.Error as error:
             log.warning("the WAL of %s stays as it is for now: %s", self._path, error)
 
-    def _truncate(self) -> None:
-        self._connection.set_busy_timeout(TRUNCATE_WAIT_MS)
+    def _truncate(self, wait_ms: int) -> None:
+        """Empty the WAL, waiting that long for readers who are in the middle of it."""
+        self._connection.set_busy_timeout(wait_ms)
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._wait_at = TRUNCATE_PAGES
         except apsw.BusyError:
-            # Somebody reads on an old snapshot; waiting again is only worth it once there is more to gain.
-            self._checkpoint_at = 2 * self._wal_pages
+            log.debug("the WAL of %s is being read", self._path)
         finally:
             self._connection.set_busy_timeout(BUSY_MS)
 
@@ -173,6 +178,8 @@ class Writer:
             if self._connection.pragma("freelist_count") <= VACUUM_STEP:
                 return False
             self._connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
+            if self._connection.pragma("freelist_count") <= VACUUM_STEP:
+                self._checkpoint_at = 0  # the file itself shrinks only then
         except apsw.Error as error:
             log.warning("free space of %s is not given back for now: %s", self._path, error)
             return False
