@@ -35,7 +35,7 @@ async def locate(tx: Transaction, message_id: MessageId) -> tuple[int, int]:
 async def write(tx: Transaction, chunks: Sequence[Chunk], now: int) -> dict[int, int]:
     """Store chunks of many streams; the revision of each by message. A stream that is gone is left out."""
     revisions: dict[int, int] = {}
-    for chunk in chunks:
+    for chunk in sorted(chunks, key=lambda chunk: chunk.session_pk):  # every node locks in this order
         try:
             _, rev = await sessions.advance(tx, chunk.session_pk, now)
         except SessionNotFound:

@@ -19,6 +19,7 @@ COMMAND_SECONDS = 60
 LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what it says when a connection dies between two of its own steps
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -101,19 +102,20 @@ def reported() -> Iterator[None]:
 
 
 def as_ours(error: Exception) -> HoldfastError:
+    said = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
     if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
         return StoreError(
-            f"PostgreSQL does not let us in: {error}. Check the user, password and database in the address."
+            f"PostgreSQL does not let us in: {said}. Check the user, password and database in the address."
         )
     if isinstance(error, asyncpg.DiskFullError):
         return StoreFull("PostgreSQL's disk is full; nothing of this call was saved. Free some space.")
     if isinstance(error, LOST):
         return StoreUnavailable(
-            f"PostgreSQL did not answer ({str(error) or type(error).__name__}). The call may be repeated; "
+            f"PostgreSQL did not answer ({said}). The call may be repeated; "
             "give its messages ids of your own, so that one that was saved after all is not saved twice."
         )
     if isinstance(error, asyncpg.UniqueViolationError):
-        return Conflict(f"There is already a row with that id or key ({error}).")
+        return Conflict(f"There is already a row with that id or key ({said}).")
     if isinstance(error, asyncpg.DataError):
-        return InvalidInput(f"PostgreSQL cannot hold that value: {error}.")
-    return StoreError(f"PostgreSQL refused: {error}. Nothing of this call was saved.")
+        return InvalidInput(f"PostgreSQL cannot hold that value: {said}.")
+    return StoreError(f"PostgreSQL refused: {said}. Nothing of this call was saved.")

@@ -25,6 +25,8 @@ WITH grown AS (
     UPDATE session_heads h SET last_seq = h.last_seq + g.n, rev = h.rev + g.n,
         updated_at = greatest(h.updated_at, $3), stale = 1
     FROM grown g JOIN sessions s ON s.pk = g.session_pk
+    JOIN (SELECT session_pk FROM session_heads WHERE session_pk = ANY($1) ORDER BY session_pk FOR UPDATE) AS locked
+        ON locked.session_pk = g.session_pk
     WHERE h.session_pk = g.session_pk AND s.status NOT IN ('idle', 'compacted')
     RETURNING h.session_pk, h.last_seq - g.n AS seq, h.rev - g.n AS rev
 ), said AS (

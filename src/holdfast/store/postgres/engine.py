@@ -121,7 +121,8 @@ def _dump(url: str, target: Path) -> None:
     dump = subprocess.run(command, capture_output=True, text=True, check=False)
     if dump.returncode != 0:
         target.unlink(missing_ok=True)
-        raise StoreError(f"pg_dump failed: {dump.stderr.strip()}")
+        complaint = " ".join(dump.stderr.split()).rstrip(".")
+        raise StoreError(f"pg_dump failed: {complaint}.")
 
 
 async def recorded_revision(connection: Any) -> str | None:

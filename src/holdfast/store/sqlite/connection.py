@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -25,6 +26,15 @@ BUSY_MS = 30_000
 """How long a writer waits for another process's transaction before it says that the file is busy."""
 
 STATEMENT_CACHE = 256
+
+
+def peek(path: Path) -> apsw.Connection:
+    """A connection that only looks, and leaves no file behind where there was none."""
+    in_use = path.with_name(f"{path.name}-wal").exists()
+    # Without a WAL, the file alone is the database; SQLite would otherwise make one just to read.
+    name = str(path) if in_use else f"file:{quote(str(path))}?immutable=1"
+    with reported(path):
+        return apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def connect(path: Path, durability: str, *, read_only: bool = False) -> apsw.Connection:

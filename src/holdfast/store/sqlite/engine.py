@@ -13,7 +13,7 @@ import apsw
 
 from holdfast.errors import NotADatabase, StoreError, StoreReadOnly
 from holdfast.store import schema, statements
-from holdfast.store.sqlite.connection import connect, reported
+from holdfast.store.sqlite.connection import connect, peek, reported
 from holdfast.store.sqlite.ownership import Ownership, opening
 from holdfast.store.sqlite.readers import Readers
 from holdfast.store.sqlite.writer import Writer
@@ -131,7 +131,7 @@ def migrate(path: Path, target: str | None = None) -> tuple[str | None, str | No
 def revision(path: Path) -> str | None:
     if not _exists(path):
         return None
-    connection = connect(path, "full", read_only=True)
+    connection = peek(path)
     try:
         with reported(path):
             return recorded_revision(connection, path)
