@@ -1,0 +1,70 @@
+"""Several processes at one new database, or at one schema: all of them succeed, and there is one schema."""
+
+import asyncio
+
+import pytest
+
+from holdfast import Message, SessionKey, open_store
+from holdfast.store import migrate, revision
+from holdfast.store.migrations import HEAD
+from tests.store.faults.contents import history, rows
+from tests.store.faults.processes import together, worker
+from tests.store.faults.worker import shared_key
+
+PROCESSES = 6
+
+
+@pytest.mark.req("STO-15", "STO-01")
+async def test_six_processes_that_create_one_store_at_once_share_it(store_url: str) -> None:
+    reports = await together(PROCESSES, "visit", store_url)
+    assert len({report["session"] for report in reports}) == 1
+    assert await rows(store_url, "SELECT version_num FROM alembic_version") == [(HEAD,)]
+    async with open_store(store_url) as store:
+        assert {message.id for message in await history(store, shared_key())} == {
+            report["message"] for report in reports
+        }
+        assert await store.problems() == []
+
+
+@pytest.mark.req("STO-15")
+async def test_six_processes_that_upgrade_one_store_at_once_keep_its_data(
+    store_url: str, key: SessionKey
+) -> None:
+    async with open_store(store_url) as store:
+        await store.get_or_create(key)
+        (kept,) = await store.append_messages(key, [Message.user("from before")])
+    await migrate(store_url, "0001")
+    reports = await together(PROCESSES, "visit", store_url)
+    assert len({report["session"] for report in reports}) == 1
+    assert await rows(store_url, "SELECT version_num FROM alembic_version") == [(HEAD,)]
+    async with open_store(store_url) as store:
+        assert await history(store, key) == [kept]
+        assert (await store.list()).total == 2
+        assert await store.problems() == []
+
+
+@pytest.mark.req("STO-15")
+async def test_a_process_that_migrates_disturbs_no_writer(store_url: str, key: SessionKey) -> None:
+    async with open_store(store_url) as store, worker("remigrate", store_url, times=5) as migrating:
+        await store.get_or_create(key)
+        over = asyncio.Event()
+        said: list[str] = []
+
+        async def write(number: int) -> None:
+            while not over.is_set():
+                text = f"{number}.{len(said)}"
+                await store.append_messages(key, [Message.user(text)])
+                said.append(text)
+
+        await migrating.is_ready()
+        async with asyncio.TaskGroup() as group:
+            for number in range(4):
+                group.create_task(write(number))
+            migrating.go()
+            steps = await migrating.finish()
+            over.set()
+        assert [step["revisions"] for step in steps] == [["0002", HEAD]] * 5
+        assert await revision(store_url) == HEAD
+        assert sorted(message.text for message in await history(store, key)) == sorted(said)
+        assert (await store.list()).total == 1
+        assert await store.problems() == []
