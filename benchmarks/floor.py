@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ LATEST = "SELECT body FROM messages WHERE key BETWEEN ? AND ? ORDER BY key DESC 
 WHOLE = "SELECT body FROM messages WHERE key BETWEEN ? AND ? ORDER BY key"
 PAGE = """SELECT id, title, status, created_at, updated_at, next_seq FROM sessions
 ORDER BY updated_at DESC LIMIT ?"""
+WIDE_PAGE = "SELECT * FROM wide ORDER BY updated_at DESC LIMIT ?"
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
@@ -53,7 +54,7 @@ class SqliteFloor:
 
     def __init__(self, connection: apsw.Connection | sqlite3.Connection, durability: str) -> None:
         self._connection = connection
-        self._execute = connection.execute
+        self._execute: Callable[..., Any] = connection.execute
         for setting in ("journal_mode = WAL", f"synchronous = {durability}", "busy_timeout = 5000"):
             connection.execute(f"PRAGMA {setting}").fetchall()
         for statement in SCHEMA.split(";"):
@@ -77,7 +78,20 @@ class SqliteFloor:
         return f"[{','.join([body for (body,) in rows])}]".encode()
 
     def page(self, count: int) -> Sequence[Any]:
-        return self._execute(PAGE, (count,)).fetchall()
+        rows: Sequence[Any] = self._execute(PAGE, (count,)).fetchall()
+        return rows
+
+    def copy_listing(self, database: Path) -> None:
+        """Take over the sessions of one of our databases, every column, with the index that lists them."""
+        self._execute("ATTACH ? AS ours", (str(database),))
+        self._execute("CREATE TABLE wide AS SELECT * FROM ours.sessions")
+        self._execute("CREATE INDEX wide_updated ON wide (updated_at)")
+        self._execute("DETACH ours")
+
+    def wide_page(self, count: int) -> Sequence[Any]:
+        """A page of the sessions that were taken over."""
+        rows: Sequence[Any] = self._execute(WIDE_PAGE, (count,)).fetchall()
+        return rows
 
     def write_chunks(self, chunks: Iterable[tuple[int, str]]) -> None:
         """Pieces of streaming messages, in one transaction."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeAlias, TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
+
+Slice: TypeAlias = Callable[[], Awaitable[T]]
+"""One contender's turn, which gives what it measured."""
 
 
 class Spread(NamedTuple):
@@ -96,20 +100,32 @@ class Run:
     def size(self, full: int, quick: int) -> int:
         return quick if self.quick else full
 
-    async def interleaved(self, contenders: Mapping[str, Callable[[], Awaitable[T]]]) -> dict[str, list[T]]:
-        """The measurements of each contender, one per repetition, taken in turns."""
-        taken: dict[str, list[T]] = {name: [] for name in contenders}
-        for names in self.turns(contenders):
-            for name in names:
+    async def interleaved(self, contenders: Mapping[K, Slice[T]]) -> dict[K, list[T]]:
+        """What each contender measured, one measurement per repetition, taken in turns."""
+        taken: dict[K, list[T]] = {name: [] for name in contenders}
+        for number in range(self.repetitions):
+            for name in _order(contenders, number):
                 taken[name].append(await contenders[name]())
+            self._advance()
         return taken
 
-    def turns(self, contenders: Mapping[str, object]) -> Iterator[list[str]]:
-        """The contenders' names once per repetition, every other time backwards."""
-        names = list(contenders)
+    async def p50(self, contenders: Mapping[K, Slice[list[float]]], rounds: int) -> dict[K, list[float]]:
+        """The median latency of each contender, one per repetition, out of several short turns in each."""
+        taken: dict[K, list[float]] = {name: [] for name in contenders}
         for number in range(self.repetitions):
-            yield names if number % 2 == 0 else names[::-1]
+            latencies: dict[K, list[float]] = {name: [] for name in contenders}
+            for _ in range(rounds):
+                for name in _order(contenders, number):
+                    latencies[name] += await contenders[name]()
+            for name in contenders:
+                taken[name].append(median(latencies[name]))
             self._advance()
+        return taken
+
+
+def _order(names: Iterable[K], repetition: int) -> list[K]:
+    """Every other repetition goes backwards, so that nobody always comes first."""
+    return list(names)[:: -1 if repetition % 2 else 1]
 
 
 async def latencies(action: Callable[[], Awaitable[object]], count: int) -> list[float]:
@@ -122,8 +138,8 @@ async def latencies(action: Callable[[], Awaitable[object]], count: int) -> list
     return taken
 
 
-def blocking_latencies(action: Callable[[], object], count: int) -> list[float]:
-    """The same of calls that are not awaited."""
+async def blocking_latencies(action: Callable[[], object], count: int) -> list[float]:
+    """The same of calls that do their work where they stand."""
     taken = []
     for _ in range(count):
         begin = time.perf_counter()

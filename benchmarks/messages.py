@@ -7,14 +7,11 @@ The floor stores the very same JSON.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast import Message
-from holdfast.model.ids import MessageId
-from holdfast.model.message import message_body
 
 WORDS = "The quick brown fox jumps over the lazy dog, and the dog dreams on. "
 AROUND_THE_TEXT = 190
@@ -25,7 +22,7 @@ class Sample(NamedTuple):
     message: Message
     """What is handed to our store. It has no id yet: giving it one is the store's work."""
     plain: dict[str, Any]
-    """What is handed to the floor, complete."""
+    """What is handed to the floor, complete: what our store gives back, but for `seq` and `rev`."""
     size: int
     """Bytes of payload."""
 
@@ -33,18 +30,15 @@ class Sample(NamedTuple):
 def sample(size: int) -> Sample:
     length = size - AROUND_THE_TEXT
     text = (WORDS * (length // len(WORDS) + 1))[:length]
-    bare = _stored(Message.user(text, metadata={"padding": ""}))
-    message = Message.user(text, metadata={"padding": "." * (size - len(bare))})
-    stored = _stored(message)
-    assert len(stored) == size
-    return Sample(message, msgspec.json.decode(stored), size)
-
-
-def _stored(message: Message) -> bytes:
-    """The JSON of a message once it is stored."""
-    identity = MessageId("01900000-0000-7000-8000-000000000000")
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
-    return message_body(msgspec.structs.replace(message, id=identity, timestamp=moment))
+    plain: dict[str, Any] = {
+        "id": "01900000-0000-7000-8000-000000000000",
+        "role": "user",
+        "content": {"type": "text", "text": text},
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "metadata": {"padding": ""},
+    }
+    plain["metadata"]["padding"] = "." * (size - len(msgspec.json.encode(plain)))
+    return Sample(Message.user(text, metadata=plain["metadata"]), plain, size)
 
 
 SMALL = sample(500)
