@@ -1,0 +1,88 @@
+"""Several processes at the same sets: the first word stands, and kills leave nothing by halves."""
+
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.question import Answer, QuestionStatus
+from holdfast.questions import QuestionBox
+from tests.questions.processes import together, worker
+from tests.questions.sets import NEW, names
+
+KILLS = 6
+
+
+@pytest.mark.req("ASK-01")
+async def test_eight_processes_ask_at_once_and_every_set_is_there_and_whole(directory: Path) -> None:
+    reports = await together("ask", [{"directory": str(directory), "times": 10}] * 8)
+    asked = [report["asked"] for report in reports]
+    assert len(set(asked)) == 80
+    box = QuestionBox(directory)
+    assert {each.id for each in await box.list({QuestionStatus.PENDING})} == set(asked)
+    assert {issue for set_id in asked for issue in await box.validate(set_id)} == set()
+    assert names(directory / ".holdfast") == []
+
+
+async def test_the_limit_holds_when_several_processes_ask_at_once(directory: Path) -> None:
+    reports = await together("ask", [{"directory": str(directory), "times": 10, "limit": 25}] * 4)
+    assert Counter(next(iter(report)) for report in reports) == {"asked": 25, "refused": 15}
+    assert len(await QuestionBox(directory).list()) == 25
+
+
+@pytest.mark.req("ASK-05", "ASK-06")
+async def test_of_fifty_who_answer_and_reject_in_five_processes_exactly_one_is_first(directory: Path) -> None:
+    box = QuestionBox(directory)
+    ids = [(await box.ask(NEW)).id for _ in range(5)]
+    await box.abandon(ids[0])  # answerable all the same
+    several = [{"directory": str(directory), "ids": ids, "name": f"p{n}", "tasks": 10} for n in range(5)]
+    reports = defaultdict(list)
+    for report in await together("settle", several):
+        reports[report["set"]].append(report)
+    assert reports.keys() == set(ids)
+    for set_id, told in reports.items():
+        winners = [report for report in told if "won" in report]
+        losers = [report for report in told if "lost" in report]
+        assert (len(winners), len(losers)) == (1, 49)
+        settled = await box.get(set_id)
+        assert (settled.answered_by, settled.status) == (winners[0]["won"], winners[0]["how"])
+        said = settled.answers[0].custom_text if settled.answers else settled.rejection_reason
+        assert said == winners[0]["won"]
+        assert all(f"by {winners[0]['won']} through test at " in report["told"] for report in losers)
+        assert await box.validate(set_id) == ()
+        assert names(directory / set_id)[-2:] == ["request.json", "status.json"]
+
+
+@pytest.mark.req("ASK-12", "ASK-13")
+async def test_kills_at_any_moment_leave_every_set_whole_and_what_was_acknowledged(directory: Path) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")  # shown by pytest when the test fails
+    chance = random.Random(seed)
+    known: dict[str, str] = {}
+    box = QuestionBox(directory, limit=1000)
+    for _ in range(KILLS):
+        async with worker("turmoil", directory=str(directory)) as victim:
+            victim.go()
+            heard = [await victim.report() for _ in range(chance.randrange(1, 25))]
+            heard += await victim.kill()
+        known.update({report["set"]: report["state"] for report in heard})
+        sets = {str(each.id): each for each in await box.list()}
+        assert known.keys() <= sets.keys()
+        for set_id, state in known.items():
+            assert sets[set_id].status == state or (state == "pending" and sets[set_id].is_settled)
+            assert await box.validate(set_id) == ()
+            assert (sets[set_id].answers is not None) == (sets[set_id].status is QuestionStatus.COMPLETED)
+    # What the dead were in the middle of, the living finish: no lock or half-written file is in the way.
+    for question_set in await box.list():
+        if not question_set.is_settled:
+            yes = Answer(question_index=0, selected_option="yes")
+            await box.answer(question_set.id, [yes], by="ada", door="test")
+        elif question_set.answers:
+            await box.mark_read(question_set.id)
+        if question_set.status is not QuestionStatus.REJECTED:
+            assert names(directory / question_set.id) == [
+                "answers.json",
+                "request.json",
+                "status.json",
+            ]
