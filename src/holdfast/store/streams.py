@@ -67,12 +67,18 @@ class MessageStream:
         When the store cannot write, this raises its error; the text is kept, and goes out with
         the next `write`, `drain` or `end`.
         """
-        if self._pending and not self._ended:
-            self._round = self._flusher.add(self)
-        if self._round is not None and (error := await asyncio.shield(self._round)):
-            raise error
-        if self._ended:
-            raise MessageFinal(self._id)
+        written = self._size
+        while self._durable < written:
+            if self._ended:
+                raise MessageFinal(self._id)
+            if self._ending is not None:
+                await asyncio.shield(self._ending)
+                continue
+            if self._pending:
+                self._round = self._flusher.add(self)
+            assert self._round is not None
+            if error := await asyncio.shield(self._round):
+                raise error
 
     async def end(self) -> Message:
         """Make the message final and give it back. All of its text is durable then.
@@ -96,12 +102,14 @@ class MessageStream:
         again = self._uncertain
         chunk = self.take()
         try:
-            return await self._flusher.engine.write(
+            message = await self._flusher.engine.write(
                 partial(chunks.end, message_id=self._id, chunk=chunk, now=self._flusher.clock(), again=again)
             )
         except HoldfastError:
             self.give_back(chunk)
             raise
+        self.stored(chunk)
+        return message
 
     def take(self) -> Chunk:
         """What was not yet written, which then counts as taken."""

@@ -189,3 +189,15 @@ async def test_a_stream_that_ends_again_has_ended(relay: Relay, store: Store, ke
     ended = await stream.end()
     assert (ended.text, ended.open) == ("one two", False)
     assert await history(store, key) == [ended]
+
+
+async def test_drain_does_not_call_durable_what_an_end_took_over_and_could_not_store(
+    relay: Relay, key: SessionKey
+) -> None:
+    async with open_store(relay.url) as store:
+        await store.get_or_create(key)
+        stream = await store.open_stream(key, Message.agent("", partial=True))
+        await relay.close()  # from here on the server cannot be reached
+        stream.write("never stored")
+        outcomes = await asyncio.gather(stream.drain(), stream.end(), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable, StoreUnavailable]

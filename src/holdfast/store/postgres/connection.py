@@ -107,6 +107,8 @@ def as_ours(error: Exception) -> HoldfastError:
         return StoreError(
             f"PostgreSQL does not let us in: {said}. Check the user, password and database in the address."
         )
+    if isinstance(error, asyncpg.DeadlockDetectedError | asyncpg.SerializationError):
+        return StoreUnavailable("Other programs kept changing the same rows in PostgreSQL; try again.")
     if isinstance(error, asyncpg.DiskFullError):
         return StoreFull("PostgreSQL's disk is full; nothing of this call was saved. Free some space.")
     if isinstance(error, LOST):

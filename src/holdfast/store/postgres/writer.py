@@ -25,6 +25,9 @@ RACES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 RACE_ATTEMPTS = 10
 
+WRITING_LOCK = 0x68662077
+"""The advisory lock of a node that writes."""
+
 
 class Job:
     __slots__ = ("alone", "error", "future", "operation", "raced", "result")
@@ -115,7 +118,7 @@ class Writer:
             log.exception("a batch of %d writes failed", len(batch))
             self._fail(batch, StoreError(f"The write failed: {error}. Nothing of this call was saved."))
         if races and len(batch) > 1:
-            # Two nodes lock what they share in different orders; one call by itself locks one session.
+            # Another program locks what we share in another order; one call by itself locks one session.
             for job in batch:
                 if job.error is None:
                     job.alone = True
@@ -129,17 +132,17 @@ class Writer:
         """Run and commit what has not failed; False when one failed half-way and the rest must run again."""
         connection = await self.connect()
         tx = PostgresTransaction(connection, self._statements)
-        transaction = connection.transaction()
-        await transaction.start()
+        # Nodes that share sessions would lock them in different orders; a batch is short, so they take turns.
+        await connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock({WRITING_LOCK})")
         try:
             done = await self._run_all(tx, [job for job in batch if job.error is None])
         except BaseException:
-            await _roll_back(connection, transaction)
+            await _roll_back(connection)
             raise
         if done:
-            await transaction.commit()
+            await connection.execute("COMMIT")
         else:
-            await _roll_back(connection, transaction)
+            await _roll_back(connection)
         return done
 
     async def _run_all(self, tx: PostgresTransaction, jobs: list[Job]) -> bool:
@@ -193,10 +196,10 @@ class Writer:
         return True
 
 
-async def _roll_back(connection: asyncpg.Connection, transaction: asyncpg.transaction.Transaction) -> None:
+async def _roll_back(connection: asyncpg.Connection) -> None:
     """Take everything back; a connection that cannot even do that is given up."""
     try:
-        await transaction.rollback()
+        await connection.execute("ROLLBACK")
     except (asyncpg.PostgresError, *LOST):
         connection.terminate()
 

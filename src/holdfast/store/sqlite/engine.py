@@ -119,8 +119,8 @@ def recorded_revision(connection: apsw.Connection, path: Path) -> str | None:
 
 def migrate(path: Path, target: str | None = None) -> tuple[str | None, str | None]:
     """Bring the schema to `target`, or up to date; the revisions before and after."""
-    _look(path)
     with _one_at_a_time(path):
+        _look(path)
         connection = connect(path, "full")
         try:
             return _migrate(connection, path, target)
@@ -140,8 +140,8 @@ def revision(path: Path) -> str | None:
 
 
 def _open(path: Path, durability: str) -> tuple[apsw.Connection, Ownership]:
-    _look(path)
     with _one_at_a_time(path):
+        _look(path)
         connection = connect(path, durability)
         try:
             _migrate(connection, path, None)

@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 
@@ -37,7 +38,7 @@ def opening(path: Path) -> Iterator[None]:
     lock = os.open(path.with_name(f"{path.name}-lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for mark in path.parent.glob(f"{path.name}-owner-*"):
+        for mark in path.parent.glob(f"{escape(path.name)}-owner-*"):
             if _is_dead(mark):
                 mark.unlink(missing_ok=True)
         yield
@@ -54,6 +55,8 @@ def _is_dead(mark: Path) -> bool:
         file = os.open(mark, os.O_RDWR)
     except FileNotFoundError:
         return True
+    except PermissionError:
+        return False  # of another user, whose processes we cannot judge
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
