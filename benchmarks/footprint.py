@@ -91,8 +91,7 @@ async def import_cost(run: Run) -> list[Result]:
     }
     for warm in programs.values():
         await warm()
-    run.repetitions = run.size(IMPORTS, run.repetitions)
-    taken = await run.interleaved(programs)
+    taken = await run.interleaved(programs, run.size(IMPORTS, run.repetitions))
     bare = taken.pop("pass")
     results = []
     for name, cpu in taken.items():

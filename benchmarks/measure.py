@@ -100,10 +100,12 @@ class Run:
     def size(self, full: int, quick: int) -> int:
         return quick if self.quick else full
 
-    async def interleaved(self, contenders: Mapping[K, Slice[T]]) -> dict[K, list[T]]:
+    async def interleaved(
+        self, contenders: Mapping[K, Slice[T]], repetitions: int | None = None
+    ) -> dict[K, list[T]]:
         """What each contender measured, one measurement per repetition, taken in turns."""
         taken: dict[K, list[T]] = {name: [] for name in contenders}
-        for number in range(self.repetitions):
+        for number in range(repetitions or self.repetitions):
             for name in _order(contenders, number):
                 taken[name].append(await contenders[name]())
             self._advance()

@@ -204,7 +204,7 @@ async def _filled_listings(store: Store, size: int) -> dict[str, SessionFilter]:
 
     Gives the filters to list them by. Each matches at least a page, also of the fewest sessions.
     """
-    repos = await store.save_repos([Repo(name=f"r{n}", path=f"/work/r{n}") for n in range(10)])
+    repos = await store.save_repos([Repo(name=f"r{n}", path=f"/repos/r{n}") for n in range(10)])
     owners = [store.as_principal(Principal("local", f"owner-{n}")) for n in range(4)]
 
     async def create(n: int) -> SessionId:

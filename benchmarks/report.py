@@ -50,7 +50,8 @@ def write_table(document: Path, results: Sequence[Result], repetitions: int) -> 
     rows = [HEADINGS, ["---"] * len(HEADINGS), *map(_cells, results)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     when = datetime.now(UTC).date().isoformat()
-    said = f"Run of {when} on {machine()}; {repetitions} repetitions."
+    busy = f"load average {os.getloadavg()[0]:.1f} at its end"
+    said = f"Run of {when} on {machine()}; {repetitions} repetitions; {busy}."
     document.write_text(f"{before}{BEGIN}\n\n{said}\n\n{table}\n\n{END}{after}", encoding="utf-8")
 
 

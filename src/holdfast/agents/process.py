@@ -15,6 +15,7 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
@@ -54,10 +55,7 @@ class AgentProcess:
         self._tail_size = 0
         self._draining = asyncio.get_running_loop().create_task(self._drain(stderr))
         loop = asyncio.get_running_loop()
-        waiter = threading.Thread(
-            target=lambda: loop.call_soon_threadsafe(self._note_exit, process.wait()), daemon=True
-        )
-        waiter.start()
+        threading.Thread(target=self._await_exit, args=(process, loop), daemon=True).start()
 
     @classmethod
     async def start(cls, command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Self:
@@ -104,6 +102,11 @@ class AgentProcess:
                 break
         self._draining.cancel()
         await asyncio.wait([self._draining])
+
+    def _await_exit(self, process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        code = process.wait()
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(self._note_exit, code)
 
     def _note_exit(self, code: int) -> None:
         if not self.exited.done():

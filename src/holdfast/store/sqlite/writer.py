@@ -158,6 +158,8 @@ class Writer:
                 # Somebody reads on an old snapshot; waiting again is worth it once there is more to gain.
                 self._wait_at = self._wal_pages + TRUNCATE_PAGES
                 self._truncate(TRUNCATE_WAIT_MS)
+        except apsw.BusyError:
+            log.debug("another process writes back the WAL of %s", self._path)
         except apsw.Error as error:
             log.warning("the WAL of %s stays as it is for now: %s", self._path, error)
 
