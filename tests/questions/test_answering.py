@@ -11,7 +11,7 @@ from holdfast.errors import InvalidInput
 from holdfast.model.question import AlreadySettled, Answer, InvalidAnswers, NewQuestionSet, QuestionStatus
 from holdfast.questions import QuestionBox
 from holdfast.questions.errors import NoAnswers
-from tests.questions.sets import LANGUAGE, NEW, PYTHON, RUST, Clock, read, rewrite, write_as_others_do
+from tests.questions.sets import LANGUAGE, NEW, PYTHON, RUST, Clock, names, read, rewrite, write_as_others_do
 
 LATER = timedelta(minutes=1)
 
@@ -274,6 +274,16 @@ async def test_rewriting_keeps_fields_that_we_do_not_know(box: QuestionBox, dire
     for file in ("status.json", "answers.json"):
         content = read(directory, asked.id, file)
         assert {name: content[name] for name in unknown} == unknown
+
+
+@pytest.mark.req("ASK-14")
+async def test_what_a_process_was_writing_when_it_was_killed_goes_with_the_next_change(
+    box: QuestionBox, directory: Path
+) -> None:
+    asked = await box.ask(NEW)
+    (directory / asked.id / ".status.json.0123.tmp").write_text('{"half":')
+    await box.answer(asked.id, [RUST], by="ada", door="test")
+    assert names(directory / asked.id) == ["answers.json", "request.json", "status.json"]
 
 
 @pytest.mark.req("ASK-30")

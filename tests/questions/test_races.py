@@ -1,7 +1,10 @@
 """Several processes at the same sets: the first word stands, and kills leave nothing by halves."""
 
 import random
+import threading
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -32,14 +35,19 @@ async def test_the_limit_holds_when_several_processes_ask_at_once(directory: Pat
 
 
 @pytest.mark.req("ASK-05", "ASK-06")
-async def test_of_fifty_who_answer_and_reject_in_five_processes_exactly_one_is_first(directory: Path) -> None:
+@pytest.mark.parametrize("locks_vanish", [False, True], ids=["", "locks vanish"])
+async def test_of_fifty_who_answer_and_reject_in_five_processes_exactly_one_is_first(
+    directory: Path, locks_vanish: bool
+) -> None:
+    """Also while another program deletes the lock files, as an AUQ program may that waited too long."""
     box = QuestionBox(directory)
     ids = [(await box.ask(NEW)).id for _ in range(5)]
     await box.abandon(ids[0])  # answerable all the same
     several = [{"directory": str(directory), "ids": ids, "name": f"p{n}", "tasks": 10} for n in range(5)]
     reports = defaultdict(list)
-    for report in await together("settle", several):
-        reports[report["set"]].append(report)
+    with deleting_locks(directory) if locks_vanish else nullcontext():
+        for report in await together("settle", several):
+            reports[report["set"]].append(report)
     assert reports.keys() == set(ids)
     for set_id, told in reports.items():
         winners = [report for report in told if "won" in report]
@@ -52,6 +60,24 @@ async def test_of_fifty_who_answer_and_reject_in_five_processes_exactly_one_is_f
         assert all(f"by {winners[0]['won']} through test at " in report["told"] for report in losers)
         assert await box.validate(set_id) == ()
         assert names(directory / set_id)[-2:] == ["request.json", "status.json"]
+
+
+@contextmanager
+def deleting_locks(directory: Path) -> Iterator[None]:
+    done = threading.Event()
+
+    def delete() -> None:
+        while not done.is_set():
+            for lock in directory.glob("*/*.lock"):
+                lock.unlink(missing_ok=True)
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    try:
+        yield
+    finally:
+        done.set()
+        deleting.join()
 
 
 @pytest.mark.req("ASK-12", "ASK-13")
