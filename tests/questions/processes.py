@@ -39,7 +39,7 @@ class Worker:
     async def finish(self) -> list[Report]:
         """Everything else it says, until it ends by itself and without an error."""
         rest = await self._rest()
-        assert self._process.returncode == 0
+        assert self._process.returncode == 0, f"it ended with {self._process.returncode}"
         return rest
 
     async def kill(self) -> list[Report]:

@@ -1,5 +1,6 @@
 """Several processes at the same sets: the first word stands, and kills leave nothing by halves."""
 
+import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
@@ -28,10 +29,22 @@ async def test_eight_processes_ask_at_once_and_every_set_is_there_and_whole(dire
     assert names(directory / ".holdfast") == []
 
 
+async def test_one_process_at_a_time_finds_room_for_a_new_set(directory: Path) -> None:
+    box = QuestionBox(directory)
+    await box.ask(NEW)
+    async with worker("hold_guard", path=str(directory)) as holder:
+        asking = asyncio.create_task(box.ask(NEW))
+        done, _ = await asyncio.wait([asking], timeout=0.3)
+        assert not done
+        holder.go()
+        await holder.finish()
+        assert (await asking).status is QuestionStatus.PENDING
+
+
 async def test_the_limit_holds_when_several_processes_ask_at_once(directory: Path) -> None:
-    reports = await together("ask", [{"directory": str(directory), "times": 10, "limit": 25}] * 4)
-    assert Counter(next(iter(report)) for report in reports) == {"asked": 25, "refused": 15}
-    assert len(await QuestionBox(directory).list()) == 25
+    reports = await together("ask", [{"directory": str(directory), "times": 10, "limit": 3}] * 4)
+    assert Counter(next(iter(report)) for report in reports) == {"asked": 3, "refused": 37}
+    assert len(await QuestionBox(directory).list()) == 3
 
 
 @pytest.mark.req("ASK-05", "ASK-06")

@@ -81,13 +81,17 @@ def read_all(path: str, times: int) -> None:
 
 
 async def ask(directory: str, times: int, limit: int = 100) -> None:
+    """Ask so many times at once."""
     box = QuestionBox(Path(directory), limit=limit)
     is_told_to_go()
-    for _ in range(times):
+
+    async def one() -> None:
         try:
             report(asked=(await box.ask(NewQuestionSet(questions=(QUESTION,)))).id)
         except HoldfastError as error:
             report(refused=str(error))
+
+    await asyncio.gather(*(one() for _ in range(times)))
 
 
 async def settle(directory: str, ids: list[str], name: str, tasks: int) -> None:

@@ -39,6 +39,11 @@ REQUEST, STATUS, ANSWERS = "request.json", "status.json", "answers.json"
 OUTCOME = "holdfastOutcome"
 SESSION = "holdfastSession"
 
+# Prepared here, once: msgspec (0.22) crashes the process when two threads are the first to convert to a
+# struct.
+msgspec.convert([], tuple[Question, ...])
+msgspec.convert([], tuple[Answer, ...])
+
 
 class Documents(msgspec.Struct, kw_only=True):
     """The files as they are. One that is absent, or that holds no JSON object, is None."""

@@ -30,6 +30,11 @@ from holdfast.store import sessions
 from holdfast.store.scope import Scope
 from holdfast.store.transaction import Row, Transaction
 
+# Prepared here, once: msgspec (0.22) crashes the process when two threads are the first to decode a struct.
+_chunk_refs = msgspec.json.Decoder(tuple[ChunkRef, ...]).decode
+_file_refs = msgspec.json.Decoder(tuple[ActiveFileRef, ...]).decode
+_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+
 
 async def add(
     tx: Transaction,
@@ -138,10 +143,10 @@ def turn_from_row(row: Row) -> Turn:
         full_agent_answer_url=answer_url,
         openai_request_payload_url=request_url,
         openai_response_payload_url=response_url,
-        chunk_refs=msgspec.json.decode(chunk_refs, type=tuple[ChunkRef, ...]),
-        active_file_refs=msgspec.json.decode(file_refs, type=tuple[ActiveFileRef, ...]),
-        warnings=msgspec.json.decode(warnings, type=tuple[str, ...]),
-        errors=msgspec.json.decode(errors, type=tuple[str, ...]),
+        chunk_refs=_chunk_refs(chunk_refs),
+        active_file_refs=_file_refs(file_refs),
+        warnings=_texts(warnings),
+        errors=_texts(errors),
         usage=TokenUsage(input_tokens, output_tokens),
         stop_reason=stop_reason,
     )
