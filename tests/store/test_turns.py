@@ -10,6 +10,7 @@ import pytest
 from holdfast import (
     ActiveFileRef,
     ChunkRef,
+    Message,
     NewTurn,
     SessionKey,
     SessionPatch,
@@ -238,3 +239,20 @@ async def test_an_unknown_turn_is_not_found_and_a_bad_id_is_refused(store: Store
         await store.get_turn(key, TurnId("nonsense"))
     with pytest.raises(InvalidInput, match="NUL"):
         await store.add_turn(key, NewTurn(instruction_summary="a\0b"))
+
+
+async def test_what_opens_a_turn_is_stored_with_it(store: Store, key: SessionKey) -> None:
+    await store.get_or_create(key)
+    turn = await store.add_turn(key, NewTurn(instruction_summary="go"), said=[Message.user("go on")])
+    (message,) = await store.get_history(key)
+    assert (message.text, message.turn_id) == ("go on", turn.id)
+
+
+async def test_what_opens_a_turn_is_not_stored_when_the_turn_is_refused(
+    store: Store, key: SessionKey
+) -> None:
+    await store.get_or_create(key)
+    await store.patch(key, SessionPatch(status=SessionStatus.COMPLETED))
+    with pytest.raises(SessionEnded):
+        await store.add_turn(key, NewTurn(instruction_summary="go"), said=[Message.user("go on")])
+    assert len(await store.get_history(key)) == 0

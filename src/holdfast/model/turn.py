@@ -16,6 +16,9 @@ from holdfast.model.ids import SessionId, TurnId
 from holdfast.model.text import storable_fields
 from holdfast.model.usage import TokenUsage
 
+SUMMARY_LENGTH = 1024
+"""Characters of an instruction or an answer that its turn itself carries."""
+
 
 class TurnStatus(StrEnum):
     PENDING = "pending"
@@ -138,6 +141,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...]
     usage: TokenUsage
     stop_reason: str | None
+
+
+def summary(text: str) -> str:
+    """The beginning of a text, as far as a turn carries it."""
+    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
 def require_pending(turn_id: str, status: TurnStatus) -> None:

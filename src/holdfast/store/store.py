@@ -169,17 +169,29 @@ class Store:
 
     # Turns
 
-    async def add_turn(self, ref: SessionRef, new: NewTurn, *, expected_revision: int | None = None) -> Turn:
-        """Open a turn: pending, with the session's next sequence number."""
+    async def add_turn(
+        self,
+        ref: SessionRef,
+        new: NewTurn,
+        *,
+        said: Sequence[Message] = (),
+        expected_revision: int | None = None,
+    ) -> Turn:
+        """Open a turn: pending, with the session's next sequence number, and what was `said` to open it."""
+        runtime = self._runtime
+        now = runtime.clock()
         turn_id = new.id or TurnId(new_id())
-        return await self._write(
-            turns.add,
-            ref=ref,
-            new=new,
-            turn_id=turn_id,
-            expected=expected_revision,
-            now=self._runtime.clock(),
-        )
+        prepared = messages.prepare(said, now, max_bytes=runtime.max_message_bytes, turn_id=turn_id)
+        append = messages.Append(self._scope, ref, prepared, now, self._engine.owner)
+
+        async def add(tx: Transaction, scope: Scope) -> Turn:
+            turn = await turns.add(
+                tx, scope, ref=ref, new=new, turn_id=turn_id, expected=expected_revision, now=now
+            )
+            await append(tx)
+            return turn
+
+        return await self._write(add)
 
     async def progress_turn(self, ref: SessionRef, turn_id: TurnId, known: TurnProgress) -> Turn:
         """Record what became known while a turn is pending."""
