@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NewType
 
@@ -24,6 +24,12 @@ from holdfast.model.text import storable
 from holdfast.model.times import iso
 
 QuestionSetId = NewType("QuestionSetId", str)
+
+LIMIT = 100
+"""How many sets a directory holds."""
+
+RETENTION = timedelta(days=7)
+"""How long a set is kept after its last change."""
 
 _UUID4 = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII

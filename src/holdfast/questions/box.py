@@ -17,6 +17,8 @@ from uuid import uuid4
 
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.model.question import (
+    LIMIT,
+    RETENTION,
     Answer,
     NewQuestionSet,
     QuestionSet,
@@ -29,12 +31,6 @@ from holdfast.questions.directory import QuestionDirectory, Sweep
 from holdfast.questions.errors import QuestionsRejected, QuestionsTimedOut
 from holdfast.questions.files import make_directory
 from holdfast.questions.watch import Watcher
-
-LIMIT = 100
-"""How many sets a directory holds."""
-
-RETENTION = timedelta(days=7)
-"""How long a set is kept after its last change."""
 
 POLL_SECONDS = 0.2
 RESCAN_SECONDS = 1.0
