@@ -47,15 +47,13 @@ class AgentProcess:
         self.pid = process.pid
         """Also the number of its group."""
         self.started = start_time(process.pid)
-        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.exited = exit_code(process)
         """The exit code of the process that was started; the signal's number, negative, if one ended it."""
         self._stdin = stdin
         self._stdout = stdout
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._draining = asyncio.get_running_loop().create_task(self._drain(stderr))
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=self._await_exit, args=(process, loop), daemon=True).start()
 
     @classmethod
     async def start(cls, command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Self:
@@ -103,21 +101,30 @@ class AgentProcess:
         self._draining.cancel()
         await asyncio.wait([self._draining])
 
-    def _await_exit(self, process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
-        code = process.wait()
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            loop.call_soon_threadsafe(self._note_exit, code)
-
-    def _note_exit(self, code: int) -> None:
-        if not self.exited.done():
-            self.exited.set_result(code)
-
     async def _drain(self, stderr: asyncio.StreamReader) -> None:
         while data := await stderr.read(STDERR_KEPT):
             self._tail.append(data)
             self._tail_size += len(data)
             while self._tail_size > STDERR_KEPT and len(self._tail) > 1:
                 self._tail_size -= len(self._tail.popleft())
+
+
+def exit_code(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+    """The exit code of a child, once it has one: a thread waits for it, and for no pipe."""
+    loop = asyncio.get_running_loop()
+    exited: asyncio.Future[int] = loop.create_future()
+
+    def note(code: int) -> None:
+        if not exited.done():
+            exited.set_result(code)
+
+    def wait() -> None:
+        code = process.wait()
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(note, code)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return exited
 
 
 def start_time(pid: int) -> float | None:
