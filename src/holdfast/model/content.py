@@ -56,6 +56,8 @@ class ToolContent(_Kind, frozen=True, kw_only=True, tag="tool"):
     content: tuple[Any, ...] = ()
     """Output to show: text, diffs, terminals."""
     locations: tuple[Any, ...] = ()
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    """What the agent added for itself."""
 
     OPEN_STATUSES: ClassVar[frozenset[str]] = frozenset({"pending", "in_progress"})
 

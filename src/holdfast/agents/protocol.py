@@ -1,0 +1,243 @@
+"""The parts of the Agent Client Protocol that are looked at. Everything else is kept as it came.
+
+Shapes are read leniently: unknown fields are ignored here and kept where the update itself is
+stored; a known kind in another shape counts as unknown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.model.usage import TokenUsage
+
+VERSION = 1
+
+CLIENT_CAPABILITIES: dict[str, Any] = {
+    "fs": {"readTextFile": True, "writeTextFile": True},
+    "terminal": True,
+    "elicitation": {"form": {}, "url": {}},
+}
+
+Meta = dict[str, Any]
+
+
+class _Shape(msgspec.Struct, rename="camel", kw_only=True):
+    pass
+
+
+# What an agent reports
+
+
+class _Update(_Shape, tag_field="sessionUpdate", kw_only=True):
+    meta: Meta | None = msgspec.field(default=None, name="_meta")
+
+
+class Block(_Shape, kw_only=True):
+    """A block of content; only text is looked into."""
+
+    type: str
+    text: str = ""
+
+
+class _Chunk(_Update, kw_only=True):
+    content: Block
+    message_id: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing at all: agents send such chunks, some only for their `_meta`."""
+        return self.content.type == "text" and not self.content.text and not self.meta
+
+
+class AgentChunk(_Chunk, tag="agent_message_chunk"):
+    pass
+
+
+class ThoughtChunk(_Chunk, tag="agent_thought_chunk"):
+    pass
+
+
+class UserChunk(_Chunk, tag="user_message_chunk"):
+    pass
+
+
+class ToolCallFields(_Shape, kw_only=True):
+    """A tool call, or what changed of one: absent fields stay as they were."""
+
+    tool_call_id: str
+    title: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    content: tuple[Any, ...] | None = None
+    locations: tuple[Any, ...] | None = None
+    raw_input: Any = None
+    raw_output: Any = None
+    meta: Meta | None = msgspec.field(default=None, name="_meta")
+
+
+class ToolCallStart(ToolCallFields, tag_field="sessionUpdate", tag="tool_call", kw_only=True):
+    pass
+
+
+class ToolCallProgress(ToolCallFields, tag_field="sessionUpdate", tag="tool_call_update", kw_only=True):
+    pass
+
+
+class Plan(_Update, tag="plan", kw_only=True):
+    entries: tuple[Any, ...]
+
+
+class Commands(_Update, tag="available_commands_update", kw_only=True):
+    available_commands: list[Any]
+
+
+class CurrentMode(_Update, tag="current_mode_update", kw_only=True):
+    current_mode_id: str
+
+
+class ConfigOptions(_Update, tag="config_option_update", kw_only=True):
+    config_options: list[Any]
+
+
+class SessionInfo(_Update, tag="session_info_update", kw_only=True):
+    title: str | None = None
+
+
+class ContextUsage(_Update, tag="usage_update", kw_only=True):
+    used: int
+    size: int
+    cost: Any = None
+
+
+Update = (
+    AgentChunk
+    | ThoughtChunk
+    | UserChunk
+    | ToolCallStart
+    | ToolCallProgress
+    | Plan
+    | Commands
+    | CurrentMode
+    | ConfigOptions
+    | SessionInfo
+    | ContextUsage
+)
+
+
+class _Notification(_Shape, kw_only=True):
+    update: Update
+
+
+class _RawNotification(_Shape, kw_only=True):
+    update: msgspec.Raw
+
+
+_decode_notification = msgspec.json.Decoder(_Notification).decode
+_decode_raw = msgspec.json.Decoder(_RawNotification).decode
+
+
+def decode_update(params: msgspec.Raw) -> Update | None:
+    """The update in the parameters of `session/update`; None for a kind or a shape that is not known."""
+    try:
+        return _decode_notification(params).update
+    except msgspec.ValidationError:
+        return None
+
+
+def raw_update(params: msgspec.Raw) -> bytes:
+    """The same update, as the agent wrote it."""
+    return bytes(_decode_raw(params).update)
+
+
+# What an agent answers
+
+
+class Initialized(_Shape, kw_only=True):
+    protocol_version: int = VERSION
+    agent_info: dict[str, Any] | None = None
+    agent_capabilities: dict[str, Any] = {}
+    auth_methods: list[Any] = []
+
+    def can(self, method: str) -> bool:
+        """Whether the agent says that it can `session/load`, `session/resume`, …"""
+        if method == "load":
+            return bool(self.agent_capabilities.get("loadSession"))
+        offered = self.agent_capabilities.get("sessionCapabilities")
+        return isinstance(offered, dict) and offered.get(method) is not None
+
+
+class Opened(_Shape, kw_only=True):
+    """The answer to `session/new`; the one to `session/load` and `session/resume` has no id."""
+
+    session_id: str | None = None
+    modes: dict[str, Any] | None = None
+    models: dict[str, Any] | None = None
+    config_options: list[Any] | None = None
+
+
+class _Usage(_Shape, kw_only=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Prompted(_Shape, kw_only=True):
+    """The answer to `session/prompt`: the turn has ended."""
+
+    stop_reason: str = "end_turn"
+    usage: _Usage | None = None
+    meta: Meta | None = msgspec.field(default=None, name="_meta")
+
+    @property
+    def token_usage(self) -> TokenUsage:
+        if self.usage is not None:
+            return TokenUsage(max(self.usage.input_tokens, 0), max(self.usage.output_tokens, 0))
+        return _quota(self.meta or {})
+
+
+def _quota(meta: Meta) -> TokenUsage:
+    """The usage that Gemini CLI puts into `_meta`."""
+    quota = meta.get("quota")
+    count = quota.get("token_count") if isinstance(quota, dict) else None
+    if not isinstance(count, dict):
+        return TokenUsage()
+    used = [count.get(name) for name in ("input_tokens", "output_tokens")]
+    return TokenUsage(*(number if isinstance(number, int) and number > 0 else 0 for number in used))
+
+
+# What an agent asks for
+
+
+class ReadFile(_Shape, kw_only=True):
+    path: str
+    line: int | None = None
+    limit: int | None = None
+
+
+class WriteFile(_Shape, kw_only=True):
+    path: str
+    content: str
+
+
+class _NameAndValue(_Shape, kw_only=True):
+    name: str
+    value: str
+
+
+class CreateTerminal(_Shape, kw_only=True):
+    command: str
+    args: list[str] = []
+    env: list[_NameAndValue] = []
+    cwd: str | None = None
+    output_byte_limit: int | None = None
+
+
+class NamedTerminal(_Shape, kw_only=True):
+    terminal_id: str
+
+
+class AskingTool(_Shape, kw_only=True):
+    """The tool call that a permission is asked for."""
+
+    tool_call: ToolCallFields
