@@ -30,7 +30,9 @@ from holdfast.model.turn import (
 from holdfast.model.usage import TokenUsage
 from holdfast.store import open_store
 from holdfast.store.options import (
+    ChangedSessions,
     Changes,
+    Delta,
     HistoryOptions,
     HistoryPage,
     SessionFilter,
@@ -43,10 +45,12 @@ from holdfast.store.streams import MessageStream
 __all__ = [
     "ActiveFileRef",
     "AuditEntry",
+    "ChangedSessions",
     "Changes",
     "ChunkRef",
     "Compaction",
     "CompactionContent",
+    "Delta",
     "HistoryOptions",
     "HistoryPage",
     "HoldfastError",

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from holdfast.store.transaction import Operation
 
 T = TypeVar("T")
 
+Committed: TypeAlias = Callable[[Set[int]], None]
+"""Takes the sessions that a commit changed, by their internal keys."""
+
 
 class Engine(Protocol):
     owner: str
     """This process, as the owner of the messages it has open."""
+
+    def listen(self, committed: Committed) -> None:
+        """Be told, on the event loop, which sessions each commit of this process changed."""
 
     async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
         """The operation's result. With `snapshot`, all its statements see one state."""

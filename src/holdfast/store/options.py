@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.model.ids import RepoId
+from holdfast.model.ids import MessageId, RepoId, SessionId
 from holdfast.model.key import PeerKind
 from holdfast.model.message import Message
 from holdfast.model.records import Compaction
@@ -119,14 +119,48 @@ class SessionPage(msgspec.Struct, frozen=True):
         return len(self.sessions)
 
 
+class Delta(msgspec.Struct, frozen=True):
+    """Text that was added to the end of a streaming message, which is then at this revision."""
+
+    message_id: MessageId
+    rev: int
+    text: str
+
+    def applied_to(self, message: Message) -> Message:
+        """The message with this text; as it is when it has it already."""
+        if message.rev >= self.rev:
+            return message
+        content = msgspec.json.decode(message.content_json)
+        content["text"] = content.get("text", "") + self.text
+        json = msgspec.Raw(msgspec.json.encode(content))
+        return msgspec.structs.replace(message, content_json=json, rev=self.rev)
+
+
 class Changes(msgspec.Struct, frozen=True):
-    """What changed in a session after a revision. Rows replace those of the same id."""
+    """What changed in a session after a revision.
+
+    Rows replace those of the same id. After them, each delta lengthens its message; one whose
+    revision the message has already reached says nothing new.
+    """
 
     session: Session
     messages: list[Message]
     turns: list[Turn]
     compactions: list[Compaction]
     rev: int
+    """Where to continue from. Everything up to it is in this answer or was in an earlier one."""
+    more: bool
+    """Whether there is more to read at once."""
+    deltas: list[Delta] = []
+    """Only for one who follows the session, and has the message as it stood before."""
+
+
+class ChangedSessions(msgspec.Struct, frozen=True):
+    """Which sessions changed after a position. Those of `sessions` replace the ones of the same id."""
+
+    sessions: list[Session]
+    deleted: list[SessionId]
+    position: int
     """Where to continue from. Everything up to it is in this answer or was in an earlier one."""
     more: bool
     """Whether there is more to read at once."""

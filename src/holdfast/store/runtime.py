@@ -10,6 +10,7 @@ from functools import partial
 from holdfast.errors import StoreError
 from holdfast.store import chunks, sessions
 from holdfast.store.engine import Engine
+from holdfast.store.feed import Feed
 from holdfast.store.pulse import Pulse
 from holdfast.store.streams import StreamFlusher
 
@@ -33,6 +34,7 @@ class Runtime:
         self.clock = clock
         self.max_message_bytes = max_message_bytes
         self.catching_up = Pulse(CATCH_UP_SECONDS, self._catch_up)
+        self.feed = Feed(engine, self.catching_up.nudge)
         self.streams = StreamFlusher(engine, clock, max_message_bytes, self.catching_up.nudge)
 
     async def start(self) -> None:
@@ -46,6 +48,7 @@ class Runtime:
         await self._catch_up()
 
     async def close(self) -> None:
+        await self.feed.close()
         await self.streams.close()
         await self.catching_up.close()
         await self.engine.close()
@@ -53,5 +56,6 @@ class Runtime:
     async def _catch_up(self) -> None:
         try:
             await self.engine.write(sessions.catch_up)
+            self.feed.numbered()
         except StoreError as error:
             log.warning("listings are not up to date: %s", error)

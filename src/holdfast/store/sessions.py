@@ -114,6 +114,9 @@ async def patch(
 async def delete(tx: Transaction, scope: Scope, ref: SessionRef) -> None:
     found = await find(tx, scope, ref, writing=True)
     await tx.run("delete_session", found.pk)
+    change = await _next_changes(tx, 1)
+    await tx.run("insert_deleted_session", change, found.id, found.organization, found.owner, found.agent)
+    tx.advanced.add(found.pk)
 
 
 async def advance(
@@ -137,6 +140,7 @@ async def advance(
         if expected is None or current is None:
             raise SessionNotFound(f"with the internal key {session_pk}")
         raise RevisionConflict(expected, current[0])
+    tx.advanced.add(session_pk)
     last_seq, rev, stale = head
     if not stale:
         await tx.run("mark_stale", session_pk)
@@ -150,8 +154,11 @@ async def activate(tx: Transaction, found: Found) -> None:
 
 
 async def catch_up(tx: Transaction) -> None:
-    """Bring the indexed `updated_at` of sessions up to their heads."""
-    await tx.many("catch_up_session", [tuple(row) for row in await tx.all("clear_stale")])
+    """Bring the indexed `updated_at` of sessions up to their heads, and number the changed sessions."""
+    if stale := await tx.all("clear_stale"):
+        first = await _next_changes(tx, len(stale)) - len(stale) + 1
+        rows = [(updated_at, change, pk) for change, (updated_at, pk) in enumerate(stale, first)]
+        await tx.many("catch_up_session", rows)
 
 
 def found_from_row(row: Row) -> Found:
@@ -249,6 +256,13 @@ async def _by_pk(tx: Transaction, pk: int) -> Session:
     row = await tx.one("session_by_pk", pk)
     assert row is not None
     return session_from_row(row)
+
+
+async def _next_changes(tx: Transaction, count: int) -> int:
+    """The last of `count` new numbers for sessions that changed."""
+    row = await tx.one("next_changes", count)
+    assert row is not None
+    return int(row[0])
 
 
 async def _repo_pk(tx: Transaction, scope: Scope, repo_id: RepoId | None) -> int | None:

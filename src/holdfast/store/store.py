@@ -7,7 +7,8 @@ is one operation in one transaction, and a write has been committed when its cal
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,21 @@ from holdfast.model.principal import Principal
 from holdfast.model.records import AuditEntry, Compaction, NewCompaction, ProcessRecord, Repo, Token
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, TurnProgress
-from holdfast.store import changes, check, chunks, listing, messages, processes, records, sessions, turns
+from holdfast.store import (
+    changes,
+    check,
+    chunks,
+    feed,
+    listing,
+    messages,
+    processes,
+    records,
+    sessions,
+    turns,
+)
 from holdfast.store.ids import new_id
 from holdfast.store.options import (
+    ChangedSessions,
     Changes,
     HistoryOptions,
     HistoryPage,
@@ -54,6 +67,11 @@ class Store:
         self._scope = scope
 
     # Views
+
+    @property
+    def user(self) -> str:
+        """Whose view this is."""
+        return self._scope.user
 
     def as_agent(self, agent_id: str) -> Store:
         """The view of one agent: the sessions of others answer `AccessDenied`."""
@@ -257,6 +275,43 @@ class Store:
         check_limit(limit)
         return await self._snapshot(changes.since, ref, since, limit)
 
+    async def follow(self, ref: SessionRef, since: int = 0) -> AsyncGenerator[Changes, None]:
+        """What changed in a session after revision `since`, then every change once it is committed.
+
+        Whoever applies the items in order has, after each that has no `more`, exactly what somebody
+        reads who reads the session afresh. The iterator ends when the store is closed, and with
+        `SessionNotFound` when the session is deleted; close it (`contextlib.aclosing`) to stop before.
+        """
+        if since < 0:
+            raise InvalidInput(f"A revision cannot be negative; it is {since}.")
+        found = await self._read(sessions.find, ref, writing=False)
+
+        def read(position: changes.Position) -> Awaitable[tuple[Changes, changes.Position]]:
+            return self._snapshot(changes.after, ref, position, feed.PAGE)
+
+        async with aclosing(feed.follow(self._runtime.feed, found.pk, since, read)) as items:
+            async for item in items:
+                yield item
+
+    async def follow_all(self, since: int | None = None) -> AsyncGenerator[ChangedSessions, None]:
+        """Which sessions of those this view may list changed after a position, then those that change.
+
+        Without `since`, from now on, and the first item gives only the position. A position outlives
+        processes. It is no clock's time, which may jump, and no session's revision, which counts only
+        its own: changed sessions are numbered, one after another, by the same transaction that brings
+        the listings up to date, up to half a second after the change. The mark that makes it do so is
+        stored with the change, so after a crash the next process numbers what was left.
+        """
+        if since is not None and since < 0:
+            raise InvalidInput(f"A position cannot be negative; it is {since}.")
+
+        def read(position: int) -> Awaitable[ChangedSessions]:
+            return self._snapshot(changes.sessions_after, position, feed.PAGE)
+
+        async with aclosing(feed.follow_all(self._runtime.feed, since, read)) as items:
+            async for item in items:
+                yield item
+
     # Repositories, tokens, audit
 
     async def save_repos(self, repos: Sequence[Repo]) -> Sequence[Repo]:
@@ -321,6 +376,10 @@ class Store:
     async def record_process(self, ref: SessionRef, process_group: int, started: float) -> None:
         """Record a process group that serves a session, as started by this process."""
         await self._write(processes.record, ref, self._engine.owner, process_group, started)
+
+    async def processes(self, ref: SessionRef) -> Sequence[ProcessRecord]:
+        """The process groups that serve a session, whichever server started them."""
+        return await self._read(processes.of_session, ref)
 
     async def forget_process(self, process_group: int) -> None:
         owner = self._engine.owner

@@ -23,6 +23,9 @@ class Row(Protocol):
 
 
 class Transaction(Protocol):
+    advanced: set[int]
+    """The sessions that were changed in it, by their internal keys."""
+
     def text(self, statement: str) -> str:
         """The SQL behind a name."""
 

@@ -46,6 +46,7 @@ async def append_many(tx: Transaction, appends: Sequence[Append]) -> list[Outcom
     now = max(append.now for append in appends)
     columns = map(list, zip(*rows, strict=True))
     for pk, seq, rev in await tx.all("append_many", list(admitted), counts, now, *columns):
+        tx.advanced.add(pk)
         for number in admitted[pk]:
             messages = appends[number].messages
             outcomes[number] = [each.placed(seq + n, rev + n) for n, each in enumerate(messages, 1)]

@@ -54,6 +54,7 @@ class PostgresTransaction:
     def __init__(self, connection: Connection, statements: Mapping[str, str]) -> None:
         self._connection = connection
         self._statements = statements
+        self.advanced: set[int] = set()
         self.wrote = False
         """Whether anything was changed since this was last set to False."""
 

@@ -15,6 +15,7 @@ import asyncpg
 
 from holdfast.errors import NotADatabase, StoreError
 from holdfast.store import schema, statements
+from holdfast.store.engine import Committed
 from holdfast.store.postgres.connection import (
     COMMAND_SECONDS,
     CONNECT_SECONDS,
@@ -59,6 +60,9 @@ class PostgresEngine:
                 statement_cache_size=512,
             )
         return cls(url, writer, pool, owner)
+
+    def listen(self, committed: Committed) -> None:
+        self._writer.committed = committed
 
     async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
         async with self._reader(snapshot) as tx:

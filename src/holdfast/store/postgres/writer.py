@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 
 from holdfast.errors import HoldfastError, StoreError
+from holdfast.store.engine import Committed
 from holdfast.store.messages import Append
 from holdfast.store.postgres.append import append_many
 from holdfast.store.postgres.connection import LOST, PostgresTransaction, as_ours, connect
@@ -51,6 +52,7 @@ class Writer:
         self._waiting: list[Job] = []
         self._wake = asyncio.Event()
         self._closed = False
+        self.committed: Committed | None = None
         self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-writer")
 
     async def submit(self, operation: Operation[Any]) -> Any:
@@ -141,6 +143,8 @@ class Writer:
             raise
         if done:
             await connection.execute("COMMIT")
+            if self.committed is not None:
+                self.committed(tx.advanced)
         else:
             await _roll_back(connection)
         return done

@@ -36,7 +36,7 @@ ON CONFLICT (organization, key) DO NOTHING
 RETURNING pk
 
 -- name: insert_head
-INSERT INTO session_heads (session_pk, updated_at, rev) VALUES ($1, $2, 1)
+INSERT INTO session_heads (session_pk, updated_at, rev, stale) VALUES ($1, $2, 1, 1)
 
 -- name: session_metadata
 SELECT custom, agent_state FROM sessions WHERE pk = $1
@@ -71,7 +71,14 @@ UPDATE session_heads SET stale = 1 WHERE session_pk = $1
 UPDATE session_heads SET stale = 0 WHERE stale = 1 RETURNING updated_at, session_pk
 
 -- name: catch_up_session
-UPDATE sessions SET updated_at = $1 WHERE pk = $2
+UPDATE sessions SET updated_at = $1, change = $2 WHERE pk = $3
+
+-- One transaction at a time has the row, until it commits: nobody sees a number before those below it.
+-- name: next_changes
+UPDATE session_changes SET last = last + $1 RETURNING last
+
+-- name: insert_deleted_session
+INSERT INTO deleted_sessions (change, id, organization, owner, agent) VALUES ($1, $2, $3, $4, $5)
 
 -- name: session_counts
 SELECT status, n FROM session_counts WHERE organization = $1 AND owner = $2 AND agent = $3 AND repo_pk = $4

@@ -66,6 +66,7 @@ class SqliteTransaction:
         self._execute = connection.execute
         self._executemany = connection.executemany
         self._statements = statements
+        self.advanced: set[int] = set()
 
     def text(self, statement: str) -> str:
         return self._statements[statement]

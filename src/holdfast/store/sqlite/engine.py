@@ -13,6 +13,7 @@ import apsw
 
 from holdfast.errors import NotADatabase, StoreError, StoreReadOnly
 from holdfast.store import schema, statements
+from holdfast.store.engine import Committed
 from holdfast.store.sqlite.connection import connect, peek, reported
 from holdfast.store.sqlite.ownership import Ownership, opening
 from holdfast.store.sqlite.readers import Readers
@@ -39,6 +40,9 @@ class SqliteEngine:
         texts = statements.load("sqlite")
         readers = Readers(path, durability, texts)
         return cls(path, Writer(connection, path, texts), readers, ownership, durability)
+
+    def listen(self, committed: Committed) -> None:
+        self._writer.committed = committed
 
     async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
         return cast(T, await self._readers.submit(operation, snapshot=snapshot))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 
 from holdfast.errors import StoreError
+from holdfast.store.engine import Committed
 from holdfast.store.sqlite.connection import BUSY_MS, SqliteTransaction, as_ours
 from holdfast.store.transaction import Operation, run_through
 
@@ -57,6 +58,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name=f"holdfast-writer-{path.name}", daemon=True)
         self._closed = False
+        self.committed: Committed | None = None
         self._wal_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
         self._wait_at = TRUNCATE_PAGES
@@ -82,7 +84,7 @@ class Writer:
             batch, closing = self._take()
             if batch:
                 self._commit(batch)
-                self._loop.call_soon_threadsafe(_answer, batch)
+                self._loop.call_soon_threadsafe(self._answer, batch, self._transaction.advanced)
                 self._checkpoint()
         self._connection.close()
 
@@ -114,6 +116,7 @@ class Writer:
     def _attempt(self, batch: list[Job]) -> bool:
         """Run and commit what has not failed; False when one failed half-way and the rest must run again."""
         connection = self._connection
+        self._transaction.advanced = set()
         connection.execute("BEGIN IMMEDIATE")
         try:
             for job in batch:
@@ -138,6 +141,17 @@ class Writer:
         except Exception as error:  # whatever it is, it belongs to the caller
             job.error = error
         return job.error is None or self._connection.total_changes() == before
+
+    def _answer(self, batch: list[Job], advanced: Set[int]) -> None:
+        for job in batch:
+            if job.future.done():
+                continue  # its caller was cancelled and does not wait any more
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+        if self.committed is not None:
+            self.committed(advanced)
 
     def _note_wal(self, connection: apsw.Connection, database: str, pages: int) -> int:
         if pages < self._wal_pages:  # it was written from its start again
@@ -187,13 +201,3 @@ class Writer:
             return False
         self._checkpoint()
         return True
-
-
-def _answer(batch: list[Job]) -> None:
-    for job in batch:
-        if job.future.done():
-            continue  # its caller was cancelled and does not wait any more
-        if job.error is not None:
-            job.future.set_exception(job.error)
-        else:
-            job.future.set_result(job.result)
