@@ -136,26 +136,25 @@ async def test_a_program_with_a_space_in_its_name_is_a_program(terminals: Termin
     assert (await finished(terminals, await terminals.create("./my true")))["exitStatus"]["exitCode"] == 0
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        {"command": ""},
-        {"command": "no-such-program"},
-        {"command": "no-such-program", "args": ["a b"]},
-        {"command": "./data"},
-        {"command": "./src"},
-        {"command": "e\0cho"},
-        {"command": "echo", "args": ["a\0b"]},
-        {"command": "echo", "args": ["\ud800"]},
-        {"command": "env", "env": [Variable("A", "\0")]},
-        {"command": "env", "env": [Variable("A=B", "c")]},
-        {"command": "env", "env": [Variable("", "c")]},
-        {"command": "echo", "cwd": "a\0b"},
-        {"command": "echo", "output_byte_limit": -1},
-        {"command": "echo", "args": ["x" * 3_000_000]},
-    ],
-    ids=str,
-)
+IMPOSSIBLE: dict[str, dict[str, Any]] = {
+    "no command": {"command": ""},
+    "an unknown program": {"command": "no-such-program"},
+    "an unknown program with arguments": {"command": "no-such-program", "args": ["a b"]},
+    "a file that is no program": {"command": "./data"},
+    "a directory": {"command": "./src"},
+    "a NUL in the command": {"command": "e\0cho"},
+    "a NUL in an argument": {"command": "echo", "args": ["a\0b"]},
+    "half of a surrogate pair": {"command": "echo", "args": ["\ud800"]},
+    "a NUL in a variable": {"command": "env", "env": [Variable("A", "\0")]},
+    "an equals sign in a name": {"command": "env", "env": [Variable("A=B", "c")]},
+    "a variable without a name": {"command": "env", "env": [Variable("", "c")]},
+    "a NUL in the directory": {"command": "echo", "cwd": "a\0b"},
+    "a negative limit": {"command": "echo", "output_byte_limit": -1},
+    "an argument that is too long": {"command": "echo", "args": ["x" * 3_000_000]},
+}
+
+
+@pytest.mark.parametrize("call", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 async def test_what_cannot_be_run_is_refused_in_a_sentence(
     terminals: Terminals, record: Record, tmp_path: Path, call: dict[str, Any]
 ) -> None:

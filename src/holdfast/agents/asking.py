@@ -1,0 +1,266 @@
+"""What an agent wants to know from a person: permissions, forms and visits to a web page.
+
+Each is put to people as a question set, unless the policy decides a permission. Only a person or
+the policy allows anything: whatever else happens, the answer is a refusal. Every decision is
+audited before the agent hears of it, with the person and their door, or the rule that made it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.agents.elicitation import Form, Schema
+from holdfast.agents.labels import shown
+from holdfast.agents.permission_request import PermissionOption, PermissionRequest
+from holdfast.agents.permissions import Decision, Policy, ToolCall
+from holdfast.agents.wire import INVALID_PARAMS, Refusal
+from holdfast.agents.workspace import Workspace
+from holdfast.errors import HoldfastError
+from holdfast.model.ids import SessionId
+from holdfast.model.question import (
+    NewQuestionSet,
+    Option,
+    Question,
+    QuestionKind,
+    QuestionSet,
+    QuestionStatus,
+)
+from holdfast.questions import QuestionBox
+from holdfast.questions.errors import QuestionsRejected, QuestionsTimedOut
+
+log = logging.getLogger("holdfast.agents")
+
+T = TypeVar("T")
+
+Audit = Callable[[str, str, dict[str, Any]], Awaitable[None]]
+"""Records an action, its outcome and what belongs to it."""
+
+TRIES = 5
+"""How often a form is put to a person whose answers do not fit."""
+
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+_WEB_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+
+
+class NobodyToAsk(HoldfastError):
+    code = "nobody_to_ask"
+    status = 503
+
+
+class _ElicitationRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    message: str
+    mode: str = "form"
+    requested_schema: Schema = Schema()
+    url: str = ""
+    elicitation_id: str = ""
+
+
+_decode_permission = msgspec.json.Decoder(PermissionRequest).decode
+_decode_elicitation = msgspec.json.Decoder(_ElicitationRequest).decode
+
+
+class Asking:
+    """The questions of one session's agent. Without a box, there is nobody to ask."""
+
+    def __init__(
+        self,
+        box: QuestionBox | None,
+        *,
+        agent: str,
+        session_id: SessionId,
+        workspace: Workspace,
+        policy: Policy,
+        audit: Audit,
+        noted: Callable[[QuestionSet], Awaitable[None]],
+        known: Callable[[str], Mapping[str, Any]] = lambda _: {},
+    ) -> None:
+        """`noted` is told of each set that is asked; `known` has what was said of a tool call before."""
+        self._box = box
+        self._agent = agent
+        self._session_id = session_id
+        self._workspace = workspace
+        self._policy = policy
+        self._audit = audit
+        self._noted = noted
+        self._known = known
+        self._open: set[asyncio.Task[Any]] = set()
+
+    @property
+    def pending(self) -> int:
+        """How many requests wait for a person."""
+        return len(self._open)
+
+    def cancel_all(self) -> None:
+        """The turn is cancelled: every open request is answered so, and its questions are withdrawn."""
+        for asking in self._open:
+            asking.cancel()
+
+    async def permission(self, params: msgspec.Raw) -> dict[str, Any]:
+        """The result of `session/request_permission`."""
+        request = _decode_permission(params).completed(self._known)
+        call = await asyncio.to_thread(ToolCall.of, request.tool_call, self._workspace)
+        ruling = self._policy.decide(call)
+        detail = {"tool": request.title, "kind": call.kind.value, "paths": request.paths}
+        if ruling.decision is Decision.ALLOW and request.allowing is not None:
+            return await self._permitted(request.allowing, detail | {"rule": ruling.by})
+        if ruling.decision is Decision.DENY:
+            return await self._permitted(request.refusing, detail | {"rule": ruling.by})
+        option, said = await self._unless_cancelled(
+            self._ask_permission(request), (None, {"reason": "the turn was cancelled"})
+        )
+        return await self._permitted(option, detail | said)
+
+    async def elicitation(self, params: msgspec.Raw) -> dict[str, Any]:
+        """The result of `elicitation/create`."""
+        request = _decode_elicitation(params)
+        if request.mode == "form":
+            form = Form(request.message, request.requested_schema)
+            asking = self._confirm(request, "Accept", "") if form.is_complete else self._fill_in(form)
+        elif request.mode == "url":
+            if not _WEB_ADDRESS.fullmatch(request.url):
+                raise Refusal(INVALID_PARAMS, "Only a web page, at an http or https address, can be visited.")
+            asking = self._confirm(request, "Done", shown(request.url))
+        else:
+            raise Refusal(INVALID_PARAMS, f"Elicitation in the mode {request.mode!r} is not known here.")
+        result, said = await self._unless_cancelled(
+            asking, ({"action": "cancel"}, {"reason": "the turn was cancelled"})
+        )
+        detail = {"message": shown(request.message), "mode": request.mode}
+        await self._audit("agent.elicitation", result["action"], detail | said)
+        return result
+
+    # Permissions
+
+    async def _ask_permission(
+        self, request: PermissionRequest
+    ) -> tuple[PermissionOption | None, dict[str, Any]]:
+        """The option that a person chose, or else one that refuses; and who said what."""
+        try:
+            settled = await self._put(
+                QuestionKind.PERMISSION, (request.question(self._agent),), request.tool_call
+            )
+        except HoldfastError as error:
+            return request.refusing, {"reason": str(error)}
+        chosen = _chosen(settled)
+        if chosen is not None:
+            return request.option(chosen), _said(settled)
+        text = "".join(answer.custom_text or "" for answer in settled.answers or ())
+        return request.refusing, _said(settled) | ({"reason": text} if text else {})
+
+    async def _permitted(self, option: PermissionOption | None, detail: dict[str, Any]) -> dict[str, Any]:
+        if option is None:
+            await self._audit("agent.permission", "cancelled", detail)
+            return CANCELLED
+        await self._audit("agent.permission", option.outcome, detail | {"option": shown(option.name)})
+        return {"outcome": {"outcome": "selected", "optionId": option.option_id}}
+
+    # Elicitations
+
+    async def _fill_in(self, form: Form) -> tuple[dict[str, Any], dict[str, Any]]:
+        said: dict[str, Any] = {}
+        for _ in range(TRIES):
+            try:
+                settled = await self._put(QuestionKind.ELICITATION, form.questions())
+            except HoldfastError as error:
+                return {"action": "cancel"}, {"reason": str(error)}
+            said = _said(settled)
+            if settled.answers is None:
+                return _unanswered(settled), said
+            await form.fill_in(settled.answers)
+            if form.is_complete:
+                return {"action": "accept", "content": form.content}, said
+        return {"action": "cancel"}, said | {"reason": f"the answers did not fit {TRIES} times"}
+
+    async def _confirm(
+        self, request: _ElicitationRequest, accept: str, url: str
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A question with two answers: that it is done, or will not be."""
+        prompt = "\n\n".join(filter(None, (shown(request.message), url))) or "The agent asks you to confirm."
+        question = Question(title="Request", prompt=prompt, options=(Option(accept), Option("Decline")))
+        tool = {"url": url, "elicitationId": request.elicitation_id} if url else None
+        try:
+            settled = await self._put(QuestionKind.ELICITATION, (question,), tool)
+        except HoldfastError as error:
+            return {"action": "cancel"}, {"reason": str(error)}
+        if settled.answers is None:
+            return _unanswered(settled), _said(settled)
+        action = "accept" if _chosen(settled) == accept else "decline"
+        return {"action": action}, _said(settled)
+
+    # People
+
+    async def _put(
+        self, kind: QuestionKind, questions: tuple[Question, ...], tool: dict[str, Any] | None = None
+    ) -> QuestionSet:
+        """Ask, and wait: the set as a person settled it, or as it is when nobody did in time."""
+        if self._box is None:
+            raise NobodyToAsk("Nobody can be asked: no place for questions is configured.")
+        new = NewQuestionSet(
+            questions=questions,
+            kind=kind,
+            agent=self._agent,
+            session_id=self._session_id,
+            tool=tool,
+            working_directory=str(self._workspace.root),
+        )
+        asked = await self._box.ask(new)
+        try:
+            await self._noted(asked)
+        except BaseException:
+            await self._box.abandon(asked.id)
+            raise
+        try:
+            settled = await self._box.wait(asked.id)
+        except (QuestionsRejected, QuestionsTimedOut):
+            return await self._box.get(asked.id)
+        try:
+            return await self._box.mark_read(asked.id)
+        except HoldfastError as error:  # which must not keep the answer from the agent
+            log.warning("The answers to %s could not be marked as read: %s", asked.id, error)
+            return settled
+
+    async def _unless_cancelled(self, asking: Coroutine[Any, Any, T], cancelled: T) -> T:
+        """What comes of asking, or `cancelled` when `cancel_all` was called meanwhile."""
+        task = asyncio.create_task(asking)
+        self._open.add(task)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        finally:
+            self._open.discard(task)
+        return cancelled if task.cancelled() else task.result()
+
+
+def _chosen(settled: QuestionSet) -> str | None:
+    """The one label that was chosen; None when there was no such choice, whatever else was said."""
+    labels = {
+        label
+        for answer in settled.answers or ()
+        for label in (answer.selected_option, *(answer.selected_options or ()))
+        if label
+    }
+    return labels.pop() if len(labels) == 1 else None
+
+
+def _unanswered(settled: QuestionSet) -> dict[str, Any]:
+    return {"action": "decline" if settled.status is QuestionStatus.REJECTED else "cancel"}
+
+
+def _said(settled: QuestionSet) -> dict[str, Any]:
+    """Who said something, where, and how it ended; not what was filled in, which may be a secret."""
+    said: dict[str, Any] = {"question_set": settled.id, "status": settled.status.value}
+    if settled.is_settled:
+        said |= {"person": settled.answered_by, "door": settled.answered_from}
+    if settled.rejection_reason:
+        said["reason"] = settled.rejection_reason
+    return said
