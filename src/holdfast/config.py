@@ -48,6 +48,34 @@ class QuestionSettings(BaseModel):
         return None if directory is None else directory.expanduser()
 
 
+class WorkspaceSettings(BaseModel):
+    """`[workspace]` in the file: where agents may work, and how many at a time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    root: Path = Path()
+    """Also AGENT_WORKSPACE_ROOT. The repositories in it, and no others, can be worked in."""
+    depth: int = Field(default=3, ge=0, le=10)
+    """How many directories below the root a repository may lie."""
+    max_sessions: int = Field(default=5, ge=1)
+    """Also AGENT_MAX_SESSIONS. How many agents may run at a time."""
+    idle_minutes: float = Field(default=30, gt=0)
+    """Also AGENT_SESSION_IDLE_TIMEOUT. How long nothing may happen before a session is completed."""
+
+
+class InboxSettings(BaseModel):
+    """`[inbox]` in the file, `HOLDFAST_INBOX_…` in the environment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    bell: bool = True
+    """Whether the terminal rings when a question comes."""
+    toasts: bool = True
+    """Whether a note is shown when a question comes."""
+    light: bool = False
+    """Whether the terminal is a light one."""
+
+
 class Settings(BaseSettings):
     # Of HOLDFAST_QUESTIONS_RETENTION_DAYS, only `questions` is the name of a table.
     model_config = SettingsConfigDict(
@@ -60,6 +88,10 @@ class Settings(BaseSettings):
     """The store's address; a SQLite file in the data directory when none is given."""
     durability: Literal["full", "normal"] = "full"
     questions: QuestionSettings = Field(default_factory=QuestionSettings)
+    inbox: InboxSettings = Field(default_factory=InboxSettings)
+    workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
+    agents: dict[str, dict[str, Any]] = {}
+    """`[agents.NAME]`: the entries of the catalogue that are not there by default."""
 
     @property
     def store_url(self) -> str:
@@ -83,10 +115,21 @@ class Settings(BaseSettings):
         )
 
 
-def _under_other_names() -> dict[str, Any]:
-    """What the environment says under names that other programs gave it."""
-    directory = os.environ.get("AUQ_SESSION_DIR")
-    return {"questions": {"directory": directory}} if directory else {}
+OTHER_NAMES = {
+    "AUQ_SESSION_DIR": ("questions", "directory"),
+    "AGENT_WORKSPACE_ROOT": ("workspace", "root"),
+    "AGENT_MAX_SESSIONS": ("workspace", "max_sessions"),
+    "AGENT_SESSION_IDLE_TIMEOUT": ("workspace", "idle_minutes"),
+}
+"""Names that other programs gave to variables, and the settings they mean."""
+
+
+def _under_other_names() -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for name, (table, field) in OTHER_NAMES.items():
+        if value := os.environ.get(name):
+            found.setdefault(table, {})[field] = value
+    return found
 
 
 def load_settings(**flags: object) -> Settings:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.agents.permissions import Decision, Policy, Rule
 from holdfast.errors import HoldfastError, InvalidInput, NotFound
 
 PASSED_TO_ALL = (
@@ -59,8 +60,22 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Names, or patterns such as `OPENAI_*`, of variables that are passed on from our environment."""
     workspace_flag: str | None = None
     """Given, the flag and the repository's absolute path are added to the arguments."""
+    permissions: Decision = Decision.ASK
+    """What becomes of a request for permission that no rule decides."""
+    rules: tuple[Rule, ...] = ()
+    session_files: tuple[str, ...] = ()
+    """Where the agent keeps a session, as patterns below its home with `{id}` or `{id8}` in them.
+    The files are copied before a session is loaded, and put back when that fails."""
+    loads_in_first_minute: bool = True
+    """False for an agent that destroys a session which is loaded in the minute it was made in."""
+    replay_seconds: float = 0
+    """How long an agent may go on telling the past after it has answered `session/load`."""
     install: str | None = None
     """How a person gets it."""
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(default=self.permissions, rules=self.rules)
 
     def path(self, environment: Mapping[str, str] = os.environ) -> Path | None:
         """Where the command is; None when it is not installed."""
@@ -91,6 +106,9 @@ def default_entries(environment: Mapping[str, str] = os.environ) -> dict[str, Ag
             command=environment.get("GEMINI_CLI_PATH") or "gemini",
             args=("--experimental-acp",),
             pass_env=("GEMINI_*", "GOOGLE_*"),
+            session_files=(".gemini/tmp/*/chats/session-*-{id8}.jsonl",),
+            loads_in_first_minute=False,
+            replay_seconds=0.5,
             install="npm install -g @google/gemini-cli",
         ),
         "codex": AgentEntry(
@@ -126,7 +144,9 @@ def default_entries(environment: Mapping[str, str] = os.environ) -> dict[str, Ag
             pass_env=("GOOSE_*", "ANTHROPIC_*", "GOOGLE_*", "OPENAI_*"),
             install="see the documentation of goose",
         ),
-        "demo": AgentEntry(command=sys.executable, args=("-m", "holdfast", "demo-agent")),
+        "demo": AgentEntry(
+            command=sys.executable, args=("-m", "holdfast.agents.demo"), pass_env=("HOLDFAST_DATA_DIR",)
+        ),
     }
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from platformdirs import user_data_path
 
-from holdfast.agents.wire import NOT_FOUND, UNKNOWN_METHOD, AgentError, Refusal, Wire
+from holdfast.agents.wire import INVALID_PARAMS, NOT_FOUND, UNKNOWN_METHOD, AgentError, Refusal, Wire
 
 INSTRUCTIONS = {
     "say": "say TEXT            stream the text, word by word",
@@ -35,6 +36,8 @@ INSTRUCTIONS = {
     "crash": "crash [CODE]        end at once, in the middle of a word",
 }
 
+MODES = {"default": "Ask before writing", "plan": "Only plan"}
+
 WORD_SECONDS = 0.1
 
 
@@ -46,6 +49,10 @@ class _Prompt(msgspec.Struct, rename="camel"):
 class _Opening(msgspec.Struct, rename="camel"):
     cwd: str
     session_id: str = ""
+
+
+class _Mode(msgspec.Struct, rename="camel"):
+    mode_id: str
 
 
 class _Initialize(msgspec.Struct, rename="camel"):
@@ -84,6 +91,8 @@ class DemoAgent:
                 return await self._reopen(
                     msgspec.json.decode(params, type=_Opening), replay=method == "session/load"
                 )
+            case "session/set_mode":
+                return self._set_mode(msgspec.json.decode(params, type=_Mode).mode_id)
             case "session/prompt":
                 return await self._prompt(msgspec.json.decode(params, type=_Prompt))
         raise Refusal(UNKNOWN_METHOD, f"The demo agent does not know {method}.")
@@ -103,8 +112,13 @@ class DemoAgent:
 
     def _open(self, cwd: str, session: str) -> dict[str, Any]:
         self._workspaces[session] = Path(cwd)
-        modes = [{"id": "default", "name": "Ask before writing"}, {"id": "plan", "name": "Only plan"}]
+        modes = [{"id": mode, "name": name} for mode, name in MODES.items()]
         return {"sessionId": session, "modes": {"availableModes": modes, "currentModeId": "default"}}
+
+    def _set_mode(self, mode: str) -> dict[str, Any]:
+        if mode not in MODES:
+            raise Refusal(INVALID_PARAMS, f"The demo agent has no mode {mode!r}.")
+        return {}
 
     async def _reopen(self, request: _Opening, *, replay: bool) -> dict[str, Any]:
         kept = self._kept(request.session_id)
@@ -330,7 +344,7 @@ class _Turn:
     async def _tool_update(self, call: str, **fields: Any) -> None:
         await self._update("tool_call_update", toolCallId=call, **fields)
 
-    async def _update(self, kind: str, **fields: Any) -> None:
+    async def _update(self, kind: str, /, **fields: Any) -> None:
         await self._agent.send(self._session, {"sessionUpdate": kind, **fields})
 
     async def _request(self, method: str, **params: Any) -> Any:
@@ -338,7 +352,7 @@ class _Turn:
         return msgspec.json.decode(answer)
 
 
-async def serve(memory: Path | None = None) -> None:
+async def serve(memory: Path | None) -> None:
     """Speak ACP on standard input and output until the input ends."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -350,3 +364,15 @@ async def serve(memory: Path | None = None) -> None:
         output.flush()
 
     await DemoAgent(reader.read, write, memory).wire.run()
+
+
+def main(memory: Path | None = None) -> None:
+    """Run the agent; it keeps its sessions in `memory`, or in the data directory."""
+    data = os.environ.get("HOLDFAST_DATA_DIR")
+    memory = memory or (Path(data) if data else user_data_path("holdfast")) / "demo-agent"
+    memory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    asyncio.run(serve(memory))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

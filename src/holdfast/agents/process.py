@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -46,7 +47,7 @@ class AgentProcess:
     ) -> None:
         self.pid = process.pid
         """Also the number of its group."""
-        self.started = start_time(process.pid)
+        self.started = start_time(process.pid) or time.time()
         self.exited = exit_code(process)
         """The exit code of the process that was started; the signal's number, negative, if one ended it."""
         self._stdin = stdin
@@ -85,6 +86,10 @@ class AgentProcess:
     @property
     def stderr_tail(self) -> str:
         return b"".join(self._tail).decode(errors="replace")
+
+    def kill(self) -> None:
+        """End the whole group at once, without a chance to say anything."""
+        signal_group(self.pid, signal.SIGKILL)
 
     async def end(self) -> None:
         """Close its input, then SIGTERM, then SIGKILL to the group, until nothing of it is left."""

@@ -138,6 +138,21 @@ class Recorder:
         async with self._one_at_a_time:
             await self._record_tool(call, None)
 
+    def known(self, tool_call_id: str) -> dict[str, Any]:
+        """What a running tool call has said of itself, in the protocol's words."""
+        tool = self._tools.get(tool_call_id)
+        if tool is None or tool.content is None:
+            return {}
+        content = tool.content
+        fields = {
+            "title": content.title,
+            "kind": content.kind,
+            "content": content.content,
+            "locations": content.locations,
+            "rawInput": content.args,
+        }
+        return {name: value for name, value in fields.items() if value}
+
     async def update(self, params: msgspec.Raw) -> None:
         """One `session/update`."""
         update = decode_update(params)

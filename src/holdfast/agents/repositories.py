@@ -33,12 +33,13 @@ class Repositories:
         self._depth = depth
 
     async def scan(self, store: Store) -> list[Repo]:
-        """Find the repositories, store what was found, and forget those that are gone."""
-        found = await asyncio.to_thread(self._found)
+        """Find the repositories, store what was found, and forget those of this root that are gone."""
+        root, found = await asyncio.to_thread(self._found)
         saved = list(await store.save_repos(found))
         kept = {repo.path for repo in saved}
         for repo in await store.list_repos():
-            if repo.path not in kept and repo.id is not None:
+            inside = root == Path(repo.path) or root in Path(repo.path).parents
+            if inside and repo.path not in kept and repo.id is not None:
                 await store.delete_repo(repo.id)
         return saved
 
@@ -69,8 +70,9 @@ class Repositories:
                 f"The workspace root {self.root} is not there; set AGENT_WORKSPACE_ROOT to a directory."
             ) from None
 
-    def _found(self) -> list[Repo]:
-        return [describe(path) for path in _repositories(self._real_root(), self._depth)]
+    def _found(self) -> tuple[Path, list[Repo]]:
+        root = self._real_root()
+        return root, [describe(path) for path in _repositories(root, self._depth)]
 
 
 def _repositories(directory: Path, depth: int) -> Iterator[Path]:

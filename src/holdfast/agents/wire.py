@@ -81,6 +81,11 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 NOT_FOUND = -32002
+REQUEST_CANCELLED = -32800
+
+CANCEL_REQUEST = "$/cancel_request"
+
+_WITHDRAWN = "withdrawn by the agent"
 
 
 class _Line(msgspec.Struct):
@@ -91,7 +96,12 @@ class _Line(msgspec.Struct):
     error: RpcError | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class _Withdrawal(msgspec.Struct, rename="camel"):
+    request_id: msgspec.Raw
+
+
 _decode_line = msgspec.json.Decoder(_Line).decode
+_decode_withdrawal = msgspec.json.Decoder(_Withdrawal).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -116,22 +126,29 @@ class Wire:
         self._max_line = max_line
         self._next_id = 0
         self._pending: dict[int, tuple[str, asyncio.Future[msgspec.Raw]]] = {}
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answering: dict[bytes, asyncio.Task[None]] = {}
+        """Requests of the agent, by the id it gave them."""
         self._lost: ConnectionLost | None = None
 
     async def request(self, method: str, params: Any) -> msgspec.Raw:
         """The agent's answer. There is no limit of time here: a late answer is still an answer."""
+        return await (await self.post(method, params))
+
+    async def post(self, method: str, params: Any) -> asyncio.Future[msgspec.Raw]:
+        """Send a request, and give back where its answer will be."""
         if self._lost is not None:
             raise self._lost
         self._next_id += 1
         number = self._next_id
-        future: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
-        self._pending[number] = (method, future)
+        answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda _: self._pending.pop(number, None))
+        self._pending[number] = (method, answer)
         try:
             await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            return await future
-        finally:
-            self._pending.pop(number, None)
+        except BaseException:
+            answer.cancel()
+            raise
+        return answer
 
     async def notify(self, method: str, params: Any) -> None:
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
@@ -141,7 +158,7 @@ class Wire:
         try:
             async with asyncio.TaskGroup() as requests:
                 await self._read_lines(requests)
-                for task in self._answering:
+                for task in self._answering.values():
                     task.cancel()  # nobody is left to hear the answer
         finally:
             self.lose("The agent closed its output.")
@@ -149,9 +166,10 @@ class Wire:
     def lose(self, why: str) -> None:
         """Fail everything that waits for the agent."""
         self._lost = self._lost or ConnectionLost(why)
-        for _, future in self._pending.values():
-            if not future.done():
-                future.set_exception(self._lost)
+        for _, answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(self._lost)
+                answer.exception()  # whoever waits is told; an answer nobody waits for is nobody's error
 
     async def _read_lines(self, requests: asyncio.TaskGroup) -> None:
         buffer = bytearray()
@@ -190,30 +208,52 @@ class Wire:
             if line.id is msgspec.UNSET:
                 await self._notified(line.method, line.params, raw)
             else:
-                task = requests.create_task(self._requested(line.id, line.method, line.params))
-                self._answering.add(task)
-                task.add_done_callback(self._answering.discard)
+                self._begin_answer(bytes(line.id), line.method, line.params, requests)
         elif line.id is not msgspec.UNSET:
             self._answered(line, raw)
         else:
             self._odd("a line has neither a method nor an id", raw)
 
+    def _begin_answer(
+        self, number: bytes, method: str, params: msgspec.Raw, requests: asyncio.TaskGroup
+    ) -> None:
+        task = requests.create_task(self._requested(number, method, params))
+        self._answering[number] = task
+
+        def forget(_: asyncio.Task[None]) -> None:
+            if self._answering.get(number) is task:
+                del self._answering[number]
+
+        task.add_done_callback(forget)
+
     async def _notified(self, method: str, params: msgspec.Raw, raw: bytes) -> None:
         try:
-            await self._handler.notified(method, params)
+            if method == CANCEL_REQUEST:
+                self._withdrawn(_decode_withdrawal(params).request_id)
+            else:
+                await self._handler.notified(method, params)
         except msgspec.ValidationError as error:
             self._odd(f"{method} has another shape ({error})", raw)
 
-    async def _requested(self, number: msgspec.Raw, method: str, params: msgspec.Raw) -> None:
+    def _withdrawn(self, number: msgspec.Raw) -> None:
+        """The agent no longer wants the answer to one of its requests."""
+        if task := self._answering.get(bytes(number)):
+            task.cancel(_WITHDRAWN)
+
+    async def _requested(self, number: bytes, method: str, params: msgspec.Raw) -> None:
         """Answer a request of the agent, under the id it gave, whatever its type."""
-        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": msgspec.Raw(number)}
         try:
             answer["result"] = await self._handler.requested(method, params)
+        except asyncio.CancelledError as cancelled:
+            if cancelled.args != (_WITHDRAWN,):
+                raise
+            answer["error"] = {"code": REQUEST_CANCELLED, "message": "The request was withdrawn."}
         except Refusal as refusal:
             answer["error"] = {"code": refusal.code, "message": str(refusal)}
         except msgspec.ValidationError as error:
             answer["error"] = {"code": INVALID_PARAMS, "message": str(error)}
-        except HoldfastError as error:
+        except (HoldfastError, OSError) as error:
             answer["error"] = {"code": INTERNAL_ERROR, "message": str(error)}
         try:
             await self._send(answer)
@@ -225,13 +265,13 @@ class Wire:
             number = msgspec.json.decode(bytes(line.id), type=int)  # type: ignore[arg-type]
         except msgspec.ValidationError:
             number = 0
-        method, future = self._pending.get(number, ("", None))
-        if future is None or future.done():
+        method, answer = self._pending.get(number, ("", None))
+        if answer is None or answer.done():
             self._odd("an answer to nothing that was asked", raw)
         elif isinstance(line.error, RpcError):
-            future.set_exception(AgentError(method, line.error))
+            answer.set_exception(AgentError(method, line.error))
         else:
-            future.set_result(msgspec.Raw(b"null") if line.result is msgspec.UNSET else line.result)
+            answer.set_result(msgspec.Raw(b"null") if line.result is msgspec.UNSET else line.result)
 
     async def _send(self, message: dict[str, Any]) -> None:
         if self._lost is not None:

@@ -19,6 +19,15 @@ async def record(
     await tx.run("insert_process", found.pk, owner, process_group, started)
 
 
+async def of_session(tx: Transaction, scope: Scope, ref: SessionRef) -> list[ProcessRecord]:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    session_id = SessionId(id_text(found.id))
+    return [
+        ProcessRecord(session_id=session_id, process_group=process_group, started=started)
+        for process_group, started in await tx.all("processes_of_session", found.pk)
+    ]
+
+
 async def forget(tx: Transaction, owner: str, process_group: int) -> None:
     await tx.run("delete_process", owner, process_group)
 

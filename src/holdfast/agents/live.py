@@ -1,0 +1,448 @@
+"""A session whose agent is running.
+
+Prompts are turns, taken one after the other; a turn ends when the agent answers its prompt,
+however late. The agent is ended in one way only, `end`, whoever decides it: a person, the idle
+timeout, the shutdown, or the agent itself by ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+import holdfast
+from holdfast.agents.primer import Primer
+from holdfast.agents.process import AgentProcess
+from holdfast.agents.protocol import CLIENT_CAPABILITIES, VERSION, Initialized, Opened, Prompted
+from holdfast.agents.recorder import Recorder, until_stored
+from holdfast.agents.services import Services
+from holdfast.agents.wire import AgentError, ConnectionLost, Wire
+from holdfast.errors import Conflict, HoldfastError, TurnEnded
+from holdfast.model.message import Message
+from holdfast.model.session import Session, SessionPatch
+from holdfast.model.status import SessionStatus
+from holdfast.model.times import iso
+from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, summary
+from holdfast.store.store import Store
+
+log = logging.getLogger("holdfast.agents")
+
+REPORTED_STDERR = 4000
+"""How much of the end of a dead agent's standard error its session keeps."""
+
+DRAIN_SECONDS = 1.0
+"""How long the last words of a dead agent are waited for: a helper of it may hold the pipe open."""
+
+NEVER_SENT = "The session ended before this prompt was sent to the agent."
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long an agent is waited for, in seconds."""
+
+    answer: float = 60
+    """Until it has answered a request that is not a prompt."""
+    silence: float = 60
+    """Until a turn without a sign of life gets a warning."""
+    idle: float = 30 * 60
+    """Until a session in which nothing happens, and nobody is asked anything, is completed."""
+    cancel: float = 5
+    """Until a cancelled turn has ended, before the process is."""
+    heartbeat: float = 30
+    """Between two looks at the process."""
+
+
+class AgentSilent(HoldfastError):
+    code = "agent_silent"
+    status = 504
+
+    def __init__(self, method: str, seconds: float) -> None:
+        super().__init__(f"The agent did not answer {method} within {seconds:g} seconds.")
+
+
+class AgentNotRunning(Conflict):
+    code = "agent_not_running"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"No agent is running in session {session_id}; resume it first.")
+
+
+class LiveAgent:
+    """The agent of one session. The supervisor starts it, opens its session, and then lets it work."""
+
+    def __init__(
+        self,
+        store: Store,
+        session: Session,
+        process: AgentProcess,
+        recorder: Recorder,
+        services: Services,
+        limits: Limits,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.session_id = session.id
+        self.name = session.agent
+        self.process = process
+        self.capabilities = Initialized()
+        self.last_heartbeat: float | None = None
+        """When the process was last seen alive, by the loop's clock."""
+        self._store = store
+        self._recorder = recorder
+        self._services = services
+        self._limits = limits
+        self._agent_session = ""
+        self._primer: Primer | None = None
+        self._turns: deque[tuple[Turn, str]] = deque()
+        """Turns that have not ended, the running one first, each with what was said."""
+        self._more_turns = asyncio.Event()
+        self._running: Turn | None = None
+        self._prompted = asyncio.Event()
+        """Set once the agent has been sent the prompt of the running turn."""
+        self._accepting = asyncio.Lock()
+        self._now = loop.time
+        self._last_sign = loop.time()
+        self._pipe_broke: asyncio.Future[None] = loop.create_future()
+        self._ending: asyncio.Task[None] | None = None
+        self._tell_ended: Callable[[LiveAgent], None] | None = None
+        self._wire = Wire(process.read, process.write, self)
+        self._reading = loop.create_task(self._wire.run())
+        self._working: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    # Opening
+
+    async def initialize(self) -> None:
+        about_us = {"name": "holdfast", "title": "Holdfast", "version": holdfast.__version__}
+        answer = await self._ask(
+            "initialize",
+            {"protocolVersion": VERSION, "clientCapabilities": CLIENT_CAPABILITIES, "clientInfo": about_us},
+        )
+        self.capabilities = msgspec.json.decode(answer, type=Initialized)
+
+    async def open_new(self, cwd: str, mcp_servers: Sequence[Any], primer: Primer | None) -> None:
+        """Open a session with the agent; with a primer, one that goes on where another stopped."""
+        opened = await self._open("session/new", {"cwd": cwd, "mcpServers": mcp_servers})
+        self._agent_session = opened.session_id or ""
+        self._primer = primer
+        self._recorder.replaying = False
+        await self._describe(opened)
+        await self._set({"openedAt": iso(datetime.now(UTC))})
+
+    async def reopen(
+        self, method: str, agent_session: str, cwd: str, mcp_servers: Sequence[Any], settle: float
+    ) -> None:
+        """Have the agent `resume` or `load` a session of its own.
+
+        What it then tells of the past is stored already. Some agents go on telling it after they
+        have answered, so nothing is asked of them until they have been quiet for `settle` seconds.
+        """
+        self._recorder.replaying = True
+        opened = await self._open(
+            f"session/{method}", {"sessionId": agent_session, "cwd": cwd, "mcpServers": mcp_servers}
+        )
+        self._agent_session = agent_session
+        while (quiet := self._now() - self._last_sign) < settle:  # noqa: ASYNC110  # nothing tells of silence
+            await asyncio.sleep(settle - quiet)
+        await self._describe(opened)
+
+    def work(self, ended: Callable[[LiveAgent], None]) -> None:
+        """Take turns from now on, and watch the process; `ended` is told when it is gone."""
+        self._tell_ended = ended
+        self._last_sign = self._now()
+        loop = asyncio.get_running_loop()
+        self._working = loop.create_task(self._work())
+        self._watching = loop.create_task(self._watch())
+
+    async def discard(self) -> None:
+        """End an agent that did not come as far as a session."""
+        await self._services.close()
+        await self._end_process()
+        await self._store.forget_process(self.process.pid)
+
+    async def last_words(self) -> str:
+        """How the process ended, if it has, and the end of what it wrote to its standard error."""
+        await asyncio.wait([self.process.exited], timeout=DRAIN_SECONDS)
+        how = _how_it_ended(self.process.exited.result()) if self.process.exited.done() else ""
+        return "\n".join(part for part in (how, self._stderr()) if part)
+
+    # While it runs
+
+    async def accept(self, store: Store, text: str) -> Turn:
+        """Take a prompt of the view's caller: a pending turn, which runs when those before it have ended."""
+        async with self._accepting:
+            if self._ending is not None:
+                raise AgentNotRunning(self.session_id)
+            new = NewTurn(instruction_summary=summary(text))
+            turn = await store.add_turn(self.session_id, new, said=[Message.user(text)])
+            self._turns.append((turn, text))
+            self._more_turns.set()
+            self._last_sign = self._now()
+            return turn
+
+    async def cancel_turn(self) -> None:
+        """Stop the running turn, if there is one: the agent ends it, and the next begins."""
+        if not self._turns:
+            return
+        with suppress(TimeoutError, ConnectionLost):
+            async with asyncio.timeout(self._limits.cancel):
+                await self._prompted.wait()
+            # Some agents answer a cancel only when their own requests have been answered.
+            self._services.asking.cancel_all()
+            await self._wire.notify("session/cancel", {"sessionId": self._agent_session})
+
+    async def set_mode(self, mode: str) -> None:
+        await self._ask("session/set_mode", {"sessionId": self._agent_session, "modeId": mode})
+        await self._set({"modes": {"currentModeId": mode}})
+
+    async def set_config(self, option: str, value: Any) -> None:
+        answer = await self._ask(
+            "session/set_config_option",
+            {"sessionId": self._agent_session, "configId": option, "value": value},
+        )
+        await self._describe(msgspec.json.decode(answer, type=Opened))
+
+    @property
+    def turns(self) -> int:
+        """How many turns have not ended."""
+        return len(self._turns)
+
+    async def notified(self, method: str, params: msgspec.Raw) -> None:
+        self._last_sign = self._now()
+        if method == "session/update":
+            await self._recorder.update(params)
+        else:
+            log.info("session %s: the agent sent %s: %.500s", self.session_id, method, bytes(params))
+
+    async def requested(self, method: str, params: msgspec.Raw) -> Any:
+        self._last_sign = self._now()
+        try:
+            return await self._services.answer(method, params)
+        finally:
+            self._last_sign = self._now()
+
+    # Ending
+
+    async def end(
+        self, status: SessionStatus, reason: str | None, said: str, details: dict[str, Any] | None = None
+    ) -> None:
+        """End the agent, and its session with it. The first call decides how; all wait for the end."""
+        if self._ending is None:
+            loop = asyncio.get_running_loop()
+            self._ending = loop.create_task(self._end(status, reason, said, details or {}))
+        await asyncio.shield(self._ending)
+
+    async def _end(
+        self, status: SessionStatus, reason: str | None, said: str, details: dict[str, Any]
+    ) -> None:
+        try:
+            await _stopped(self._watching)
+            async with self._accepting:  # what was accepted until now is dealt with below
+                pass
+            if self._turns and self._working is not None and not self._is_lost:
+                await self.cancel_turn()
+                await asyncio.wait([self._working], timeout=self._limits.cancel)
+            await self._services.close()
+            await self._end_process()
+            await _stopped(self._working)
+            await self._store_end(status, reason, said, details)
+        except HoldfastError as error:
+            log.error("session %s: its end was not stored: %s", self.session_id, error)
+        finally:
+            if self._tell_ended is not None:
+                self._tell_ended(self)
+
+    async def _end_process(self) -> None:
+        await self.process.end()
+        await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
+        await _stopped(self._reading)
+        self._wire.lose("The agent was ended.")
+
+    async def _store_end(
+        self, status: SessionStatus, reason: str | None, said: str, details: dict[str, Any]
+    ) -> None:
+        await self._recorder.end_turn()
+        for turn, _ in self._turns:
+            why = said if turn is self._running else NEVER_SENT
+            failure = TurnFailure(errors=(why,), stop_reason=reason)
+            with suppress(TurnEnded):
+                await self._store.fail_turn(self.session_id, turn.id, failure)
+        self._turns.clear()
+        shown = f"{said}\n{details['stderr']}" if details.get("stderr") else said
+        await self._recorder.note(shown, **details)
+        await self._store.patch(self.session_id, SessionPatch(status=status, status_reason=reason))
+        await self._store.forget_process(self.process.pid)
+
+    # Turns
+
+    async def _work(self) -> None:
+        while True:
+            while not self._turns:
+                self._more_turns.clear()
+                await self._more_turns.wait()
+            turn, text = self._turns[0]
+            try:
+                await self._run(turn, text)
+            except ConnectionLost:
+                if not self._pipe_broke.done():
+                    self._pipe_broke.set_result(None)
+                return  # whoever ends the session also ends its turns
+            except HoldfastError as error:
+                log.error("session %s: turn %s: %s", self.session_id, turn.id, error)
+            self._turns.popleft()
+            if self._ending is not None:
+                return
+
+    async def _run(self, turn: Turn, text: str) -> None:
+        self._running = turn
+        self._prompted.clear()
+        await self._recorder.begin_turn(turn.id, text)
+        blocks = [{"type": "text", "text": text}]
+        if self._primer is not None:
+            blocks.insert(0, {"type": "text", "text": self._primer.text})
+        answer = await self._wire.post("session/prompt", {"sessionId": self._agent_session, "prompt": blocks})
+        self._prompted.set()
+        try:
+            prompted = msgspec.json.decode(await self._patiently(answer), type=Prompted)
+        except AgentError as error:
+            await self._fail(turn, str(error))
+        except msgspec.ValidationError as error:
+            await self._fail(turn, f"The agent's answer to the prompt was not understood: {error}.")
+        else:
+            self._primer = None
+            await self._complete(turn, prompted)
+
+    async def _patiently(self, answer: asyncio.Future[msgspec.Raw]) -> msgspec.Raw:
+        """The answer, with one warning when there is no sign of life. A late answer is still an answer."""
+        began = self._now()
+        while not answer.done():
+            silent = self._now() - max(began, self._last_sign)
+            if self._services.asking.pending:
+                await asyncio.wait([answer], timeout=self._limits.silence)
+            elif silent < self._limits.silence:
+                await asyncio.wait([answer], timeout=self._limits.silence - silent)
+            else:
+                log.warning("session %s: no answer for %g s", self.session_id, silent)
+                await self._recorder.note(
+                    f"The agent has not answered for {silent:.0f} seconds. It goes on; its answer will be "
+                    "stored when it comes. You can cancel the turn.",
+                    warning="timeout",
+                )
+                break
+        return await answer
+
+    async def _complete(self, turn: Turn, prompted: Prompted) -> None:
+        text = await self._recorder.end_turn()
+        answer = TurnAnswer(
+            agent_answer_summary=summary(text),
+            usage=prompted.token_usage,
+            stop_reason=prompted.stop_reason,
+        )
+        await until_stored(
+            lambda: self._store.complete_turn(self.session_id, turn.id, answer), self.session_id
+        )
+
+    async def _fail(self, turn: Turn, why: str) -> None:
+        await self._recorder.end_turn()
+        await self._recorder.note(why)
+        failure = TurnFailure(errors=(why,), stop_reason="error")
+        await until_stored(lambda: self._store.fail_turn(self.session_id, turn.id, failure), self.session_id)
+
+    # Watching
+
+    async def _watch(self) -> None:
+        signs_of_death: list[asyncio.Future[Any]] = [self.process.exited, self._reading, self._pipe_broke]
+        while True:
+            idle_left = self._limits.idle - (self._now() - self._last_sign)
+            waits_for_a_person = self._services.asking.pending > 0
+            if idle_left <= 0 and not waits_for_a_person:
+                minutes = self._limits.idle / 60
+                await self.end(
+                    SessionStatus.COMPLETED, "idle_timeout", f"Nothing happened for {minutes:g} minutes."
+                )
+                return
+            timeout = self._limits.heartbeat
+            if not waits_for_a_person:
+                timeout = min(timeout, idle_left)
+            await asyncio.wait(signs_of_death, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if self._is_lost:
+                await self._report_death()
+                return
+            self.last_heartbeat = self._now()
+
+    @property
+    def _is_lost(self) -> bool:
+        return self.process.exited.done() or self._reading.done() or self._pipe_broke.done()
+
+    async def _report_death(self) -> None:
+        """The agent ended by itself, or broke its pipes; what it still said before is read first."""
+        await asyncio.wait([self.process.exited], timeout=DRAIN_SECONDS)
+        await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
+        code = self.process.exited.result() if self.process.exited.done() else None
+        if code == 0 and not self._turns:
+            await self.end(SessionStatus.COMPLETED, "agent_exited", "The agent ended by itself.")
+            return
+        how = "It broke its pipes while it was running." if code is None else _how_it_ended(code)
+        log.error("session %s: its agent is lost. %s", self.session_id, how)
+        await self.end(
+            SessionStatus.ERROR,
+            "agent_crashed" if code is not None else "pipe_broken",
+            f"The agent is lost. {how}",
+            {"exitCode": code, "stderr": self._stderr(), "lastLines": list(self._wire.last_lines)},
+        )
+
+    def _stderr(self) -> str:
+        """The last lines that the agent wrote to its standard error."""
+        tail = self.process.stderr_tail.strip()
+        return tail if len(tail) <= REPORTED_STDERR else tail[-REPORTED_STDERR:].partition("\n")[2]
+
+    # Requests of ours
+
+    async def _open(self, method: str, params: dict[str, Any]) -> Opened:
+        return msgspec.json.decode(await self._ask(method, params), type=Opened)
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> msgspec.Raw:
+        try:
+            async with asyncio.timeout(self._limits.answer):
+                return await self._wire.request(method, params)
+        except TimeoutError:
+            raise AgentSilent(method, self._limits.answer) from None
+
+    async def _describe(self, opened: Opened) -> None:
+        """Store what the agent offers in its session."""
+        offered = {
+            "agent": self.capabilities.agent_info,
+            "modes": opened.modes,
+            "models": opened.models,
+            "configOptions": opened.config_options,
+        }
+        await self._set({name: value for name, value in offered.items() if value is not None})
+
+    async def _set(self, state: dict[str, Any]) -> None:
+        await self._store.patch(
+            self.session_id, SessionPatch(agent_session_id=self._agent_session, agent_state=state)
+        )
+
+
+async def _stopped(*tasks: asyncio.Task[None] | None) -> None:
+    """Cancel tasks and wait until they have ended."""
+    running = [task for task in tasks if task is not None and not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running)
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"It ended with exit code {code}."
+    try:
+        return f"It was ended by {signal.Signals(-code).name}."
+    except ValueError:
+        return f"It was ended by signal {-code}."

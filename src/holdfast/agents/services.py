@@ -1,0 +1,91 @@
+"""What is done for an agent when it asks: files, terminals, and questions to a person.
+
+An agent that was not offered something may ask for it all the same, and is answered all the
+same. Nothing outside the workspace is touched for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from holdfast.agents.asking import Asking, Audit
+from holdfast.agents.protocol import AskingTool, CreateTerminal, NamedTerminal, ReadFile, WriteFile
+from holdfast.agents.recorder import Recorder
+from holdfast.agents.terminals import Terminals
+from holdfast.agents.wire import INVALID_PARAMS, NOT_FOUND, UNKNOWN_METHOD, Refusal
+from holdfast.agents.workspace import OutsideWorkspace, Workspace
+from holdfast.errors import InvalidInput, NotFound
+
+_read = msgspec.json.Decoder(ReadFile).decode
+_write = msgspec.json.Decoder(WriteFile).decode
+_create = msgspec.json.Decoder(CreateTerminal).decode
+_named = msgspec.json.Decoder(NamedTerminal).decode
+_asking_tool = msgspec.json.Decoder(AskingTool).decode
+
+
+class Services:
+    def __init__(
+        self, workspace: Workspace, terminals: Terminals, asking: Asking, recorder: Recorder, audit: Audit
+    ) -> None:
+        self.asking = asking
+        self._workspace = workspace
+        self._terminals = terminals
+        self._recorder = recorder
+        self._audit = audit
+
+    async def answer(self, method: str, params: msgspec.Raw) -> Any:
+        """The result of a request, or `Refusal`."""
+        try:
+            return await self._answer(method, params)
+        except OutsideWorkspace as refusal:
+            await self._audit("agent.path", "denied", {"method": method, "path": refusal.path})
+            raise Refusal(INVALID_PARAMS, str(refusal)) from None
+        except NotFound as error:
+            raise Refusal(NOT_FOUND, str(error)) from None
+        except InvalidInput as error:
+            raise Refusal(INVALID_PARAMS, str(error)) from None
+
+    async def close(self) -> None:
+        """Withdraw every question and end every command."""
+        self.asking.cancel_all()
+        await self._terminals.close()
+
+    async def _answer(self, method: str, params: msgspec.Raw) -> Any:
+        terminals = self._terminals
+        match method:
+            case "session/request_permission":
+                await self._recorder.tool(_asking_tool(params).tool_call)
+                return await self.asking.permission(params)
+            case "elicitation/create":
+                return await self.asking.elicitation(params)
+            case "fs/read_text_file":
+                read = _read(params)
+                text = await asyncio.to_thread(
+                    self._workspace.read_text, read.path, line=read.line, limit=read.limit
+                )
+                return {"content": text}
+            case "fs/write_text_file":
+                write = _write(params)
+                await asyncio.to_thread(self._workspace.write_text, write.path, write.content)
+                return {}
+            case "terminal/create":
+                new = _create(params)
+                return {
+                    "terminalId": await terminals.create(
+                        new.command, new.args, new.env, new.cwd, new.output_byte_limit
+                    )
+                }
+            case "terminal/output":
+                return terminals.output(_named(params).terminal_id)
+            case "terminal/wait_for_exit":
+                return await terminals.wait_for_exit(_named(params).terminal_id)
+            case "terminal/kill":
+                await terminals.kill(_named(params).terminal_id)
+                return {}
+            case "terminal/release":
+                await terminals.release(_named(params).terminal_id)
+                return {}
+        raise Refusal(UNKNOWN_METHOD, f"{method} is not known here.")

@@ -1,0 +1,474 @@
+"""Agents and the sessions they serve: started, resumed, forked, limited, ended, and found again.
+
+Every call is made on behalf of somebody: it takes their view of the store, which decides what
+they may see. What the agents themselves do is stored in the program's own view.
+
+A session that is started again first lets the agent continue its own session. An agent that
+cannot is told the transcript. The stored session is the only history there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from holdfast.agents.asking import Asking
+from holdfast.agents.catalogue import AgentEntry, Catalogue
+from holdfast.agents.live import AgentNotRunning, AgentSilent, Limits, LiveAgent
+from holdfast.agents.primer import make_primer
+from holdfast.agents.process import AgentProcess, sweep
+from holdfast.agents.recorder import Recorder
+from holdfast.agents.repositories import Repositories
+from holdfast.agents.services import Services
+from holdfast.agents.session_files import kept
+from holdfast.agents.terminals import Terminals
+from holdfast.agents.wire import AgentError, ConnectionLost
+from holdfast.agents.workspace import Workspace
+from holdfast.errors import Conflict, HoldfastError, InvalidInput, TurnEnded
+from holdfast.model.content import QuestionContent, interrupted
+from holdfast.model.ids import RepoId, SessionId
+from holdfast.model.message import Message
+from holdfast.model.principal import Principal
+from holdfast.model.question import QuestionSet, QuestionStatus
+from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
+from holdfast.model.status import LIVE, SessionStatus, require_live, require_transition
+from holdfast.model.turn import Turn, TurnFailure
+from holdfast.questions.box import QuestionBox
+from holdfast.store.options import HistoryOptions
+from holdfast.store.store import Store
+
+log = logging.getLogger("holdfast.agents")
+
+MAX_SESSIONS = 5
+RETRY_AFTER_SECONDS = 60
+SHUTDOWN_SECONDS = 10.0
+DEFAULT_AGENT = "gemini"
+COPY_PAGE = 500
+"""Messages that a fork copies at a time."""
+
+
+class TooManySessions(HoldfastError):
+    code = "too_many_sessions"
+    status = 429
+    retriable = True
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"{limit} agents are running, which is the limit. End a session, or wait until one has ended "
+            f"and try again in {RETRY_AFTER_SECONDS} seconds."
+        )
+        self.retry_after = RETRY_AFTER_SECONDS
+
+
+class StartFailed(HoldfastError):
+    """The agent was started, and did not come as far as a session. There is none."""
+
+    code = "agent_start_failed"
+    status = 502
+
+
+class ServedElsewhere(Conflict):
+    code = "served_elsewhere"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"The agent of session {session_id} is running on another server.")
+
+
+class Supervisor:
+    """Use it as a context: it finds what an earlier server left, and ends its agents when it closes."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        repositories: Repositories,
+        *,
+        box: QuestionBox | None = None,
+        limit: int = MAX_SESSIONS,
+        limits: Limits | None = None,
+        mcp: bool = True,
+    ) -> None:
+        self.catalogue = catalogue
+        self.repositories = repositories
+        self.limit = limit
+        self._store = store.as_system()
+        self._box = box
+        self._limits = limits or Limits()
+        self._mcp = mcp and box is not None and find_spec("mcp") is not None
+        self._agents: dict[SessionId, LiveAgent] = {}
+        self._starting = 0
+        self._closing = False
+
+    async def __aenter__(self) -> Self:
+        await self.reconcile()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def agents(self) -> Mapping[SessionId, LiveAgent]:
+        """The agents that are running, by session."""
+        return self._agents
+
+    # Sessions
+
+    async def create(
+        self, store: Store, repo_id: RepoId, *, agent: str | None = None, title: str | None = None
+    ) -> Session:
+        """Start an agent in a repository, and open a session with it. If it does not start, there is none."""
+        name = agent or DEFAULT_AGENT
+        entry = self.catalogue[name]
+        with self._place():
+            _, path = await self.repositories.resolve(store, repo_id)
+            entry.command_line(path)
+            session = await store.create_session(NewSession(agent=name, repo_id=repo_id, title=title))
+            try:
+                return await self._serve(store, session, entry, path)
+            except BaseException:
+                await asyncio.shield(self._store.delete(session.id))
+                raise
+
+    async def fork(self, store: Store, ref: SessionRef) -> Session:
+        """A new session with the same agent in the same repository, which knows what was said in the first.
+
+        What ended in an error can go on this way.
+        """
+        original = await store.get_session(ref)
+        name, repo_id = original.agent, _repo_of(original)
+        entry = self.catalogue[name]
+        with self._place():
+            _, path = await self.repositories.resolve(store, repo_id)
+            entry.command_line(path)
+            new = NewSession(
+                agent=name,
+                repo_id=repo_id,
+                title=original.title,
+                custom={"forkedFrom": {"session": original.id, "rev": original.rev}},
+            )
+            session = await store.create_session(new)
+            try:
+                await self._copy_messages(original.id, session.id)
+                return await self._serve(store, session, entry, path)
+            except BaseException:
+                await asyncio.shield(self._store.delete(session.id))
+                raise
+
+    async def resume(self, store: Store, ref: SessionRef) -> Session:
+        """Start the agent of a session again, in the same session."""
+        session = await store.get_session(ref)
+        if session.id in self._agents:
+            return session
+        require_transition(session.status, SessionStatus.ACTIVE, archived_from=session.archived_from)
+        entry = self.catalogue[session.agent]
+        with self._place():
+            _, path = await self.repositories.resolve(store, _repo_of(session))
+            entry.command_line(path)
+            if await self._store.processes(session.id):
+                raise ServedElsewhere(session.id)
+            # Whoever changes the status first starts the agent: a second caller's revision is old then.
+            claim = SessionPatch(status=SessionStatus.ACTIVE, status_reason=None)
+            await store.patch(session.id, claim, expected_revision=session.rev)
+            try:
+                return await self._serve(store, session, entry, path)
+            except BaseException:
+                back = SessionPatch(status=_ended_status(session), status_reason=session.status_reason)
+                await asyncio.shield(self._store.patch(session.id, back))
+                raise
+
+    async def prompt(self, store: Store, ref: SessionRef, text: str) -> Turn:
+        """Take an instruction: stored at once, sent to the agent when those before it have been answered."""
+        if not text.strip():
+            raise InvalidInput("The prompt is empty; say what the agent should do.")
+        session, agent = await self._live(store, ref)
+        turn = await agent.accept(store, text)
+        if session.title is None:
+            await store.patch(session.id, SessionPatch(title=_title(text)))
+        return turn
+
+    async def cancel_turn(self, store: Store, ref: SessionRef) -> Session:
+        """Stop the running turn; the session stays active."""
+        session, agent = await self._live(store, ref)
+        await agent.cancel_turn()
+        return await store.get_session(session.id)
+
+    async def cancel(self, store: Store, ref: SessionRef) -> Session:
+        return await self._end(store, ref, SessionStatus.CANCELLED, "The session was cancelled")
+
+    async def complete(self, store: Store, ref: SessionRef) -> Session:
+        return await self._end(store, ref, SessionStatus.COMPLETED, "The session was completed")
+
+    async def set_mode(self, store: Store, ref: SessionRef, mode: str) -> Session:
+        session, agent = await self._live(store, ref)
+        await agent.set_mode(mode)
+        return await store.get_session(session.id)
+
+    async def set_config(self, store: Store, ref: SessionRef, option: str, value: Any) -> Session:
+        session, agent = await self._live(store, ref)
+        await agent.set_config(option, value)
+        return await store.get_session(session.id)
+
+    # Servers come and go
+
+    async def reconcile(self) -> None:
+        """Put right what servers that died have left: processes, turns, sessions, open questions."""
+        left = await self._store.claim_abandoned_processes()
+        interrupted = {record.session_id for record in left}
+        ended = await asyncio.gather(*(sweep(record.process_group, record.started) for record in left))
+        if any(ended):
+            log.warning("%d agents of a server that died were still running, and were ended", sum(ended))
+        for turn in await self._store.pending_turns():
+            if turn.session_id in interrupted:
+                await self._fail(turn, "The server stopped while the agent was at work.")
+        for session_id in interrupted:
+            await self._mark_interrupted(session_id)
+        await self._withdraw_questions(interrupted)
+        for record in left:
+            await self._store.forget_process(record.process_group)
+
+    async def close(self) -> None:
+        """End every agent, all at once. Whatever is left after ten seconds is killed."""
+        self._closing = True
+        agents = list(self._agents.values())
+        try:
+            async with asyncio.timeout(SHUTDOWN_SECONDS):
+                await asyncio.gather(
+                    *(
+                        agent.end(SessionStatus.CANCELLED, "shutdown", "The server was shut down.")
+                        for agent in agents
+                    )
+                )
+        except TimeoutError:
+            log.error("agents did not end within %g seconds and are killed", SHUTDOWN_SECONDS)
+            for agent in agents:
+                agent.process.kill()
+
+    # Starting
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """A place among the running agents, while one is being started."""
+        if self._closing:
+            raise Conflict("The server is shutting down and starts no more agents.")
+        if len(self._agents) + self._starting >= self.limit:
+            log.warning("all %d places for agents are taken", self.limit)
+            raise TooManySessions(self.limit)
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+
+    async def _serve(self, store: Store, session: Session, entry: AgentEntry, path: Path) -> Session:
+        """Start the agent, open its part of the session, and let it work."""
+        log.info("session %s: starting %s in %s", session.id, session.agent, path)
+        agent = await self._start(session, entry, path)
+        try:
+            await agent.initialize()
+            await self._open(agent, session, entry, path)
+        except (AgentError, AgentSilent, ConnectionLost, msgspec.ValidationError) as error:
+            await agent.discard()
+            words = await agent.last_words()
+            raise StartFailed(
+                f"The agent {session.agent!r} did not start: {error} {words}".strip()
+            ) from error
+        except BaseException:
+            await asyncio.shield(agent.discard())
+            raise
+        self._agents[session.id] = agent
+        agent.work(self._forget)
+        log.info("%d of %d agents are running", len(self._agents), self.limit)
+        return await store.get_session(session.id)
+
+    async def _start(self, session: Session, entry: AgentEntry, path: Path) -> LiveAgent:
+        workspace = Workspace(path)
+        environment = entry.environment()
+        try:
+            process = await AgentProcess.start(entry.command_line(path), path, environment)
+        except OSError as error:
+            raise StartFailed(f"The agent {session.agent!r} cannot be started: {error}.") from error
+        try:
+            await self._store.record_process(session.id, process.pid, process.started)
+        except BaseException:
+            await asyncio.shield(process.end())
+            raise
+        return LiveAgent(self._store, session, process, *self._parts(session, entry, workspace), self._limits)
+
+    def _parts(self, session: Session, entry: AgentEntry, workspace: Workspace) -> tuple[Recorder, Services]:
+        recorder = Recorder(self._store, session.id)
+        owner = self._store.as_principal(Principal(session.organization, session.owner))
+
+        async def audit(action: str, outcome: str, detail: dict[str, Any]) -> None:
+            await owner.audit(action, outcome, subject=session.id, detail=detail)
+
+        async def asked(question_set: QuestionSet) -> None:
+            await recorder.add(
+                QuestionContent(
+                    question_set_id=question_set.id,
+                    kind=question_set.kind.value,
+                    questions=tuple(msgspec.to_builtins(question_set.questions)),
+                )
+            )
+
+        async def started(group: int, at: float) -> None:
+            await self._store.record_process(session.id, group, at)
+
+        terminals = Terminals(
+            workspace, entry.environment(), started=started, ended=self._store.forget_process
+        )
+        asking = Asking(
+            self._box,
+            agent=session.agent,
+            session_id=session.id,
+            workspace=workspace,
+            policy=entry.policy,
+            audit=audit,
+            noted=asked,
+            known=recorder.known,
+        )
+        return recorder, Services(workspace, terminals, asking, recorder, audit)
+
+    async def _open(self, agent: LiveAgent, session: Session, entry: AgentEntry, path: Path) -> None:
+        """Continue the agent's own session where that works, else open a new one with the transcript."""
+        servers = self._mcp_servers(session)
+        for method in _ways_back(agent, session, entry):
+            assert session.agent_session_id is not None
+            home = Path(entry.environment().get("HOME", "/"))
+            try:
+                async with kept(home, entry.session_files, session.agent_session_id):
+                    await agent.reopen(
+                        method, session.agent_session_id, str(path), servers, entry.replay_seconds
+                    )
+                return
+            except AgentError as error:
+                log.warning("session %s: the agent cannot %s it: %s", session.id, method, error)
+        primer = await make_primer(self._store, session.id)
+        await agent.open_new(str(path), servers, primer)
+        if primer is not None:
+            await self._store.append_messages(
+                session.id,
+                [
+                    Message.system(
+                        "The agent starts without its own memory of this session; the transcript goes with "
+                        "the next prompt.",
+                        metadata={"primer": {"firstSeq": primer.first_seq, "lastSeq": primer.last_seq}},
+                    )
+                ],
+            )
+
+    def _mcp_servers(self, session: Session) -> list[dict[str, Any]]:
+        """Holdfast's own MCP server, through which an agent can ask its person."""
+        if not self._mcp or self._box is None:
+            return []
+        variables = {"AUQ_SESSION_DIR": str(self._box.directory)}
+        return [
+            {
+                "name": "holdfast",
+                "command": sys.executable,
+                "args": ["-m", "holdfast", "mcp", "--session", session.id, "--agent", session.agent],
+                "env": [{"name": name, "value": value} for name, value in variables.items()],
+            }
+        ]
+
+    def _forget(self, agent: LiveAgent) -> None:
+        self._agents.pop(agent.session_id, None)
+        log.info("%d of %d agents are running", len(self._agents), self.limit)
+
+    # Parts of the above
+
+    async def _live(self, store: Store, ref: SessionRef) -> tuple[Session, LiveAgent]:
+        session = await store.get_session(ref)
+        require_live(session.status)
+        agent = self._agents.get(session.id)
+        if agent is None:
+            raise AgentNotRunning(session.id)
+        return session, agent
+
+    async def _end(self, store: Store, ref: SessionRef, status: SessionStatus, said: str) -> Session:
+        session = await store.get_session(ref)
+        require_transition(session.status, status, archived_from=session.archived_from)
+        said = f"{said} by {store.user}."
+        if agent := self._agents.get(session.id):
+            await agent.end(status, None, said)
+        elif session.status is not status:
+            await store.append_messages(session.id, [Message.system(said)])
+            await store.patch(session.id, SessionPatch(status=status, status_reason=None))
+        return await store.get_session(session.id)
+
+    async def _copy_messages(self, original: SessionId, copy: SessionId) -> None:
+        after = 0
+        while page := await self._store.get_history(original, HistoryOptions(after=after, limit=COPY_PAGE)):
+            await self._store.append_messages(copy, [_copied(message) for message in page])
+            after = page.messages[-1].seq
+
+    async def _mark_interrupted(self, session_id: SessionId) -> None:
+        session = await self._store.get_session(session_id)
+        if session.status in LIVE:
+            said = "The server stopped while this session was open. It can be resumed."
+            await self._store.append_messages(session_id, [Message.system(said)])
+            patch = SessionPatch(status=SessionStatus.CANCELLED, status_reason="server_restart")
+            await self._store.patch(session_id, patch)
+
+    async def _withdraw_questions(self, sessions: set[SessionId]) -> None:
+        if self._box is None or not sessions:
+            return
+        for question_set in await self._box.list({QuestionStatus.PENDING}):
+            if question_set.session_id in sessions:
+                await self._box.abandon(question_set.id)
+
+    async def _fail(self, turn: Turn, why: str) -> None:
+        try:
+            await self._store.fail_turn(
+                turn.session_id, turn.id, TurnFailure(errors=(why,), stop_reason="server_restart")
+            )
+        except TurnEnded:
+            log.debug("turn %s has ended meanwhile", turn.id)
+
+
+def _ways_back(agent: LiveAgent, session: Session, entry: AgentEntry) -> list[str]:
+    """How the agent may continue its own session, the best first."""
+    if session.agent_session_id is None:
+        return []
+    ways = [method for method in ("resume", "load") if agent.capabilities.can(method)]
+    opened = str(session.agent_state.get("openedAt", ""))
+    if not entry.loads_in_first_minute and opened.startswith(f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"):
+        ways = [method for method in ways if method != "load"]
+    return ways
+
+
+def _repo_of(session: Session) -> RepoId:
+    if session.repo_id is None:
+        raise InvalidInput(
+            f"Session {session.id} is not bound to a repository; no agent can be started in it."
+        )
+    return session.repo_id
+
+
+def _ended_status(session: Session) -> SessionStatus:
+    return SessionStatus.CANCELLED if session.status in LIVE else session.status
+
+
+def _copied(message: Message) -> Message:
+    """A message as a fork has it: its own, and final."""
+    content = message.content_json
+    if message.open:
+        content = msgspec.Raw(msgspec.json.encode(interrupted(msgspec.json.decode(content))))
+    metadata = message.metadata | {"copiedFrom": message.id}
+    return msgspec.structs.replace(message, id=None, turn_id=None, content_json=content, metadata=metadata)
+
+
+def _title(prompt: str) -> str:
+    first = prompt.strip().splitlines()[0]
+    return first if len(first) <= 80 else f"{first[:79]}…"

@@ -1,0 +1,107 @@
+"""A workspace with a repository, and a supervisor that runs agents in it."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast import Session, Store, Turn, TurnStatus
+from holdfast.agents.catalogue import AgentEntry, Catalogue
+from holdfast.agents.repositories import Repositories
+from holdfast.agents.supervisor import Supervisor
+from holdfast.model.message import Message
+from holdfast.model.records import Repo
+from holdfast.questions import QuestionBox
+from holdfast.store.options import HistoryOptions
+
+SECONDS = 30
+"""How long a test waits for what must happen."""
+
+
+def git(directory: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+    )
+
+
+def repository(path: Path) -> Path:
+    path.mkdir(parents=True)
+    git(path, "init", "--quiet", "--initial-branch=main")
+    (path / "README.md").write_text("hello\n")
+    git(path, "add", ".")
+    git(path, "commit", "--quiet", "-m", "first")
+    return path
+
+
+class World:
+    """Everything a session with an agent needs, in a directory of its own."""
+
+    def __init__(self, store: Store, directory: Path, agents: dict[str, AgentEntry] | None = None) -> None:
+        self.store = store
+        self.directory = directory
+        self.root = directory / "workspace"
+        self.repository = self.root / "project"
+        self.box = QuestionBox(directory / "questions")
+        memory = directory / "memory"
+        memory.mkdir(exist_ok=True)
+        self.demo = AgentEntry(command=sys.executable, args=("-m", "holdfast.agents.demo", str(memory)))
+        self.agents = {"demo": self.demo, **(agents or {})}
+        self.repositories = Repositories(self.root)
+
+    def supervisor(self, **options: Any) -> Supervisor:
+        return Supervisor(self.store, Catalogue(self.agents), self.repositories, box=self.box, **options)
+
+    async def repo(self) -> Repo:
+        if not self.repository.exists():
+            repository(self.repository)
+        (repo,) = await self.repositories.scan(self.store)
+        return repo
+
+    async def open(self, supervisor: Supervisor, agent: str = "demo") -> Session:
+        repo = await self.repo()
+        assert repo.id is not None
+        return await supervisor.create(self.store, repo.id, agent=agent)
+
+    async def ask(self, supervisor: Supervisor, session: Session, text: str) -> Turn:
+        """Prompt the agent; the turn once it has ended."""
+        turn = await supervisor.prompt(self.store, session.id, text)
+        return await self.ended(session, turn)
+
+    async def ended(self, session: Session, turn: Turn) -> Turn:
+        async def has_ended() -> Turn | None:
+            current = await self.store.get_turn(session.id, turn.id)
+            return None if current.status is TurnStatus.PENDING else current
+
+        return await until(has_ended)
+
+    async def messages(self, session: Session) -> list[Message]:
+        return (await self.store.get_history(session.id, HistoryOptions(limit=1000))).messages
+
+    async def texts(self, session: Session) -> list[tuple[str, str]]:
+        """Who said what."""
+        return [(each.role.value, each.text) for each in await self.messages(session) if each.text]
+
+    async def status(self, session: Session) -> tuple[str, str | None]:
+        current = await self.store.get_session(session.id)
+        return current.status.value, current.status_reason
+
+
+async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
+    """The first true value of a condition, which must come in time."""
+    async with asyncio.timeout(SECONDS):
+        while not (value := await condition()):  # noqa: ASYNC110  # a condition, not an event
+            await asyncio.sleep(0.02)
+        return value
+
+
+@asynccontextmanager
+async def working(world: World, **options: Any) -> AsyncIterator[tuple[Supervisor, Session]]:
+    """A supervisor with a session of the demo agent's."""
+    async with world.supervisor(**options) as supervisor:
+        yield supervisor, await world.open(supervisor)
