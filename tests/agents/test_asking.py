@@ -231,7 +231,7 @@ async def test_a_cancelled_turn_answers_every_open_request_and_withdraws_it(worl
     assert asking.pending == 0
     assert {each.status for each in await world.box.list()} == {QuestionStatus.ABANDONED}
     assert sorted((action, outcome) for action, outcome, _ in world.audited) == [
-        ("agent.elicitation", "cancel"),
+        ("agent.elicitation", "cancelled"),
         ("agent.permission", "cancelled"),
     ]
     assert {detail["reason"] for _, _, detail in world.audited} == {"the turn was cancelled"}

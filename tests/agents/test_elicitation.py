@@ -95,7 +95,7 @@ async def test_every_type_is_asked_and_converted_back(world: World) -> None:
     assert asked.questions[5].options[0].description == "(the default)"
     assert [question.multi_select for question in asked.questions] == [False] * 6 + [True] * 2
     ((action, outcome, detail),) = world.audited
-    assert (action, outcome, detail["person"]) == ("agent.elicitation", "accept", "ada")
+    assert (action, outcome, detail["person"]) == ("agent.elicitation", "accepted", "ada")
     assert "Holdfast" not in str(detail)
 
 
@@ -229,7 +229,7 @@ async def test_a_rejected_form_is_declined_and_one_whose_time_is_over_cancelled(
     hasty = world.asking(box=QuestionBox(tmp_path / "questions", timeout=0.01))
     assert await hasty.elicitation(form(a={"type": "string"})) == {"action": "cancel"}
     assert await world.asking(nobody=True).elicitation(form(a={"type": "string"})) == {"action": "cancel"}
-    assert [outcome for _, outcome, _ in world.audited] == ["decline", "cancel", "cancel"]
+    assert [outcome for _, outcome, _ in world.audited] == ["declined", "cancelled", "cancelled"]
 
 
 async def test_a_form_without_fields_is_accepted_or_declined(world: World) -> None:

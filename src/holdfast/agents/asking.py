@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -45,6 +46,8 @@ TRIES = 5
 """How often a form is put to a person whose answers do not fit."""
 
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+_OUTCOMES = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
 
 _WEB_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
@@ -133,7 +136,7 @@ class Asking:
             asking, ({"action": "cancel"}, {"reason": "the turn was cancelled"})
         )
         detail = {"message": shown(request.message), "mode": request.mode}
-        await self._audit("agent.elicitation", result["action"], detail | said)
+        await self._audit("agent.elicitation", _OUTCOMES[result["action"]], detail | said)
         return result
 
     # Permissions
@@ -216,15 +219,18 @@ class Asking:
         except BaseException:
             await self._box.abandon(asked.id)
             raise
+        with suppress(QuestionsRejected, QuestionsTimedOut):
+            await self._box.wait(asked.id)
+        settled = await self._box.get(asked.id)
+        if settled.is_settled:
+            await self._heard(self._box, settled)
+        return settled
+
+    async def _heard(self, box: QuestionBox, settled: QuestionSet) -> None:
         try:
-            settled = await self._box.wait(asked.id)
-        except (QuestionsRejected, QuestionsTimedOut):
-            return await self._box.get(asked.id)
-        try:
-            return await self._box.mark_read(asked.id)
+            await box.mark_read(settled.id)
         except HoldfastError as error:  # which must not keep the answer from the agent
-            log.warning("The answers to %s could not be marked as read: %s", asked.id, error)
-            return settled
+            log.warning("What was said to %s could not be marked as read: %s", settled.id, error)
 
     async def _unless_cancelled(self, asking: Coroutine[Any, Any, T], cancelled: T) -> T:
         """What comes of asking, or `cancelled` when `cancel_all` was called meanwhile."""
