@@ -7,28 +7,15 @@ import signal
 import subprocess
 from pathlib import Path
 
-import psutil
 import pytest
 
 from holdfast.agents.process import AgentProcess, start_time, sweep
-from tests.agents.scripts import script
+from tests.agents.scripts import members, script
 
 
 async def start(tmp_path: Path, body: str, **environment: str) -> AgentProcess:
     clean = {"PATH": os.environ["PATH"], **environment}
     return await AgentProcess.start(script(tmp_path, body), tmp_path, clean)
-
-
-def members(group: int) -> list[int]:
-    """The running processes of a group."""
-    found = []
-    for process in psutil.process_iter(["status"]):
-        try:
-            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-        except ProcessLookupError:
-            continue
-    return found
 
 
 async def read_line(process: AgentProcess) -> str:

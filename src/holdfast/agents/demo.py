@@ -40,6 +40,9 @@ MODES = {"default": "Ask before writing", "plan": "Only plan"}
 
 WORD_SECONDS = 0.1
 
+RESUMES = os.environ.get("HOLDFAST_DEMO_RESUME") != "no"
+"""Whether it can `session/resume`; with `no` it can only `session/load`, as many agents."""
+
 
 class _Prompt(msgspec.Struct, rename="camel"):
     session_id: str
@@ -106,7 +109,7 @@ class DemoAgent:
             "agentCapabilities": {
                 "loadSession": self._memory is not None,
                 "promptCapabilities": {"embeddedContext": True},
-                "sessionCapabilities": {"resume": {}} if self._memory else {},
+                "sessionCapabilities": {"resume": {}} if self._memory and RESUMES else {},
             },
         }
 

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
-import holdfast
 from holdfast.agents.primer import Primer
 from holdfast.agents.process import AgentProcess
 from holdfast.agents.protocol import CLIENT_CAPABILITIES, VERSION, Initialized, Opened, Prompted
@@ -119,7 +119,7 @@ class LiveAgent:
     # Opening
 
     async def initialize(self) -> None:
-        about_us = {"name": "holdfast", "title": "Holdfast", "version": holdfast.__version__}
+        about_us = {"name": "holdfast", "title": "Holdfast", "version": version("holdfast")}
         answer = await self._ask(
             "initialize",
             {"protocolVersion": VERSION, "clientCapabilities": CLIENT_CAPABILITIES, "clientInfo": about_us},
@@ -237,6 +237,15 @@ class LiveAgent:
             loop = asyncio.get_running_loop()
             self._ending = loop.create_task(self._end(status, reason, said, details or {}))
         await asyncio.shield(self._ending)
+
+    @property
+    def is_ending(self) -> bool:
+        return self._ending is not None
+
+    async def gone(self) -> None:
+        """Wait until an end that has begun is stored."""
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
 
     async def _end(
         self, status: SessionStatus, reason: str | None, said: str, details: dict[str, Any]

@@ -227,8 +227,8 @@ class _NameAndValue(_Shape, kw_only=True):
 
 class CreateTerminal(_Shape, kw_only=True):
     command: str
-    args: list[str] = []
-    env: list[_NameAndValue] = []
+    args: list[str] | None = None
+    env: list[_NameAndValue] | None = None
     cwd: str | None = None
     output_byte_limit: int | None = None
 

@@ -75,7 +75,7 @@ class Services:
                 new = _create(params)
                 return {
                     "terminalId": await terminals.create(
-                        new.command, new.args, new.env, new.cwd, new.output_byte_limit
+                        new.command, new.args or (), new.env or (), new.cwd, new.output_byte_limit
                     )
                 }
             case "terminal/output":

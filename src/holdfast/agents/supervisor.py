@@ -169,8 +169,11 @@ class Supervisor:
     async def resume(self, store: Store, ref: SessionRef) -> Session:
         """Start the agent of a session again, in the same session."""
         session = await store.get_session(ref)
-        if session.id in self._agents:
-            return session
+        if agent := self._agents.get(session.id):
+            if not agent.is_ending:
+                return session
+            await agent.gone()
+            session = await store.get_session(session.id)
         require_transition(session.status, SessionStatus.ACTIVE, archived_from=session.archived_from)
         entry = self.catalogue[session.agent]
         with self._place():

@@ -253,8 +253,11 @@ class Wire:
             answer["error"] = {"code": refusal.code, "message": str(refusal)}
         except msgspec.ValidationError as error:
             answer["error"] = {"code": INVALID_PARAMS, "message": str(error)}
-        except (HoldfastError, OSError) as error:
+        except HoldfastError as error:
             answer["error"] = {"code": INTERNAL_ERROR, "message": str(error)}
+        except Exception:  # a fault of ours must not end the conversation
+            log.exception("%s could not be answered", method)
+            answer["error"] = {"code": INTERNAL_ERROR, "message": f"{method} failed; the log says why."}
         try:
             await self._send(answer)
         except ConnectionLost:

@@ -1,0 +1,200 @@
+"""Sessions that outlive their agents and servers: resumed, forked, and put right after a crash."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast import SessionPatch, SessionStatus, TextContent, TurnStatus, open_store
+from holdfast.agents.catalogue import AgentEntry
+from holdfast.agents.primer import make_primer
+from holdfast.agents.session_files import kept
+from holdfast.agents.supervisor import ServedElsewhere, StartFailed
+from holdfast.errors import InvalidTransition
+from holdfast.model.question import QuestionStatus
+from tests.agents.scripts import members, script
+from tests.agents.worlds import SECONDS, World, until, working
+
+
+async def test_a_resumed_session_goes_on_in_the_same_place(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        await world.ask(supervisor, session, "say first")
+        await supervisor.complete(world.store, session.id)
+        before = await world.store.get_session(session.id)
+        resumed = await supervisor.resume(world.store, session.id)
+        assert (resumed.id, resumed.status) == (session.id, SessionStatus.ACTIVE)
+        assert resumed.agent_session_id == before.agent_session_id
+        turn = await world.ask(supervisor, session, "say second")
+        assert (turn.sequence_number, turn.agent_answer_summary) == (2, "second ")
+        said = [text for role, text in await world.texts(session) if role == "agent"]
+        assert said == ["first ", "second "]
+
+
+async def test_what_a_loading_agent_tells_of_the_past_is_not_stored_again(world: World) -> None:
+    world.agents["demo"] = msgspec.structs.replace(world.demo, env={"HOLDFAST_DEMO_RESUME": "no"})
+    async with working(world) as (supervisor, session):
+        await world.ask(supervisor, session, "say first")
+        await supervisor.cancel(world.store, session.id)
+        count = (await world.store.get_session(session.id)).message_count
+        await supervisor.resume(world.store, session.id)
+        assert (await world.store.get_session(session.id)).message_count == count
+        assert (await world.ask(supervisor, session, "say second")).agent_answer_summary == "second "
+
+
+async def test_an_agent_without_memory_is_told_the_transcript(world: World, tmp_path: Path) -> None:
+    world.agents["echo"] = forgetful(tmp_path)
+    async with world.supervisor() as supervisor:
+        session = await world.open(supervisor, "echo")
+        await world.ask(supervisor, session, "remember the word heron")
+        await supervisor.complete(world.store, session.id)
+        await supervisor.resume(world.store, session.id)
+        (noted,) = [m for m in await world.messages(session) if "primer" in m.metadata]
+        assert noted.metadata["primer"]["firstSeq"] == 1
+        turn = await world.ask(supervisor, session, "what was it")
+        assert "user: remember the word heron" in (turn.agent_answer_summary or "")
+        turn = await world.ask(supervisor, session, "and now")
+        assert turn.agent_answer_summary == "and now"
+
+
+async def test_a_primer_is_the_latest_that_there_is_room_for(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        for word in ("one", "two", "three"):
+            await world.ask(supervisor, session, f"say {word}")
+        primer = await make_primer(world.store, session.id, room=60)
+        assert primer is not None
+        assert "agent: three" in primer.text
+        assert "one" not in primer.text
+        assert primer.last_seq == (await world.store.get_session(session.id)).message_count
+
+
+async def test_an_ended_in_error_session_is_forked_and_not_resumed(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        await world.ask(supervisor, session, "say heron\ncrash")
+        await until(lambda: has_status(world, session.id, SessionStatus.ERROR))
+        with pytest.raises(InvalidTransition):
+            await supervisor.resume(world.store, session.id)
+        fork = await supervisor.fork(world.store, session.id)
+        assert (fork.agent, fork.repo_id, fork.status) == ("demo", session.repo_id, SessionStatus.ACTIVE)
+        assert fork.custom["forkedFrom"]["session"] == session.id
+        original = [message.content for message in await world.messages(session)]
+        assert [message.content for message in await world.messages(fork)][: len(original)] == original
+        assert (await world.ask(supervisor, fork, "say on")).sequence_number == 1
+
+
+async def test_a_fork_of_a_session_at_work_has_what_was_said_so_far(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        turn = await supervisor.prompt(world.store, session.id, "say so far\nwait")
+
+        async def said() -> bool:
+            return ("agent", "so far ") in await world.texts(session)
+
+        await until(said)
+        fork = await supervisor.fork(world.store, session.id)
+        copies = [message.content for message in await world.messages(fork)]
+        assert TextContent(text="so far ", partial=False) in copies
+        assert (await world.store.get_turn(session.id, turn.id)).status is TurnStatus.PENDING
+
+
+async def test_a_failed_resume_leaves_the_session_as_it_was(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        await supervisor.complete(world.store, session.id)
+        world.agents["demo"] = AgentEntry(command=sys.executable, args=("-c", "raise SystemExit(4)"))
+        async with world.supervisor() as other:
+            with pytest.raises(StartFailed):
+                await other.resume(world.store, session.id)
+        assert (await world.status(session))[0] == "completed"
+        assert await world.store.processes(session.id) == []
+
+
+async def test_two_who_resume_at_once_start_one_agent(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        await supervisor.complete(world.store, session.id)
+        outcomes = await asyncio.gather(
+            *(supervisor.resume(world.store, session.id) for _ in range(4)), return_exceptions=True
+        )
+        assert sum(not isinstance(each, BaseException) for each in outcomes) == 1
+        assert len(supervisor.agents) == 1
+
+
+async def test_an_agent_of_another_server_is_left_to_it(world: World, tmp_path: Path) -> None:
+    async with working(world) as (_, session):
+        async with open_store(f"sqlite:///{tmp_path / 'holdfast.db'}") as store:
+            other = World(store, tmp_path)
+            async with other.supervisor() as supervisor:
+                with pytest.raises(ServedElsewhere):
+                    await supervisor.resume(store, session.id)
+        assert await world.status(session) == ("active", None)
+
+
+async def test_a_killed_server_leaves_nothing_half_done(world: World, tmp_path: Path) -> None:
+    """A server is killed in the middle of a turn with a question open; the next one puts things right."""
+    await world.repo()
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.agents.server", str(tmp_path)),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert server.stdout is not None
+    async with asyncio.timeout(SECONDS):
+        told = msgspec.json.decode(await server.stdout.readline())
+    (question,) = await until(lambda: world.box.list({QuestionStatus.PENDING}))
+    server.send_signal(signal.SIGKILL)
+    await server.wait()
+    async with world.supervisor() as supervisor:
+        session = await world.store.get_session(told["session"])
+        assert (session.status, session.status_reason) == (SessionStatus.CANCELLED, "server_restart")
+        assert members(told["pid"]) == []
+        turns = await world.store.list_turns(session.id)
+        assert {(turn.status, turn.stop_reason) for turn in turns} == {(TurnStatus.FAILED, "server_restart")}
+        assert (await world.box.get(question.id)).status is QuestionStatus.ABANDONED
+        assert ("agent", "heron ") in await world.texts(session)
+        assert await world.store.processes(session.id) == []
+        await supervisor.resume(world.store, session.id)
+        assert (await world.ask(supervisor, session, "say on")).agent_answer_summary == "on "
+
+
+async def test_an_archived_session_is_resumed_if_it_had_not_failed(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        await supervisor.complete(world.store, session.id)
+        await world.store.patch(session.id, SessionPatch(status=SessionStatus.ARCHIVED))
+        assert (await supervisor.resume(world.store, session.id)).status is SessionStatus.ACTIVE
+
+
+async def test_files_that_a_failed_load_destroys_are_put_back(tmp_path: Path) -> None:
+    chats = tmp_path / ".gemini" / "tmp" / "p" / "chats"
+    chats.mkdir(parents=True)
+    (chats / "session-2026-0123abcd.jsonl").write_text("history")
+    pattern = ".gemini/tmp/*/chats/session-*-{id8}.jsonl"
+
+    async def load() -> None:
+        async with kept(tmp_path, [pattern], "0123abcd-ffff"):
+            (chats / "session-2026-0123abcd.jsonl").unlink()
+            raise StartFailed("it did not load")
+
+    with pytest.raises(StartFailed):
+        await load()
+    assert (chats / "session-2026-0123abcd.jsonl").read_text() == "history"
+
+
+async def has_status(world: World, session_id: str, status: SessionStatus) -> bool:
+    return (await world.store.get_session(session_id)).status is status
+
+
+def forgetful(directory: Path) -> AgentEntry:
+    """An agent that can neither load nor resume, and says what it was told."""
+    body = """
+for line in lines():
+    answer = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "s"}}.get(line["method"])
+    if line["method"] == "session/prompt":
+        text = "".join(block["text"] for block in line["params"]["prompt"])
+        chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+        send({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": chunk}})
+        answer = {"stopReason": "end_turn"}
+    if "id" in line:
+        send({"jsonrpc": "2.0", "id": line["id"], "result": answer})
+"""
+    command, *args = script(directory, body)
+    return AgentEntry(command=command, args=tuple(args))
