@@ -248,6 +248,23 @@ async def test_a_page_keeps_calls_and_results_together_when_asked(store: Store, 
     assert first.newer == 4
 
 
+async def test_a_page_that_is_lengthened_shows_what_streams_in_its_added_rows(
+    store: Store, key: SessionKey
+) -> None:
+    await store.get_or_create(key)
+    await store.append_messages(key, [call("a")])
+    async with await store.open_stream(key, Message.agent("", partial=True)) as stream:
+        stream.write("meanwhile")
+        await stream.drain()
+        await store.append_messages(key, [result("a")])
+        for after in (None, 0):
+            assert await texts(store, key, limit=1, after=after, keep_pairs=True) == [
+                "calling",
+                "meanwhile",
+                "result of a",
+            ]
+
+
 async def test_a_result_without_a_call_does_not_stretch_the_page(store: Store, key: SessionKey) -> None:
     await fill(store, key, 10)
     await store.append_messages(key, [result("lost"), Message.agent("done")])

@@ -1,5 +1,6 @@
 """Opening a store: addresses, missing extras, the cost of an import."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,10 @@ import pytest
 from holdfast import Message, SessionKey, open_store
 from holdfast.errors import InvalidInput, NotADatabase, StoreError, StoreUnavailable
 from holdfast.store import sqlite_path
+from holdfast.store.ids import new_id
 from holdfast.store.statements import checked, load
+from tests.store.faults.contents import rows
+from tests.store.faults.processes import until
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,31 @@ async def test_a_server_that_is_not_there_is_a_retriable_sentence(tmp_path: Path
         async with open_store(f"postgresql://nobody@/nothing?host={tmp_path}"):
             pass
     assert refusal.value.retriable
+
+
+async def test_a_store_that_cannot_get_all_its_connections_keeps_none(
+    postgres_server: str, postgres_url: str
+) -> None:
+    """A role that may have one connection gets as far as the writer's."""
+    role = f"lonely_{new_id()[-12:]}"
+    database = postgres_url.partition("?")[0].rpartition("/")[2]
+    await rows(postgres_url, f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 1")
+    try:
+        await rows(postgres_url, f"ALTER DATABASE {database} OWNER TO {role}")
+        with pytest.raises(StoreUnavailable, match="too many connections"):
+            async with open_store(postgres_url.replace("postgres@", f"{role}@")):
+                pass
+        assert "holdfast-writer" not in {task.get_name() for task in asyncio.all_tasks()}
+        await until(lambda: _is_alone(postgres_url))
+    finally:
+        await rows(postgres_url, f"ALTER DATABASE {database} OWNER TO postgres")
+        await rows(postgres_url, f"REASSIGN OWNED BY {role} TO postgres")
+        await rows(postgres_server, f"DROP ROLE {role}")
+
+
+async def _is_alone(url: str) -> bool:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    return await rows(url, query) == [(1,)]
 
 
 async def test_a_database_that_does_not_exist_is_named(postgres_url: str) -> None:

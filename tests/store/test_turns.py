@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import apsw
 import asyncpg
@@ -17,6 +18,7 @@ from holdfast import (
     SessionStatus,
     Store,
     TokenUsage,
+    Turn,
     TurnAnswer,
     TurnFailure,
     TurnProgress,
@@ -123,6 +125,47 @@ async def test_a_failed_turn_has_errors_and_no_answer(store_url: str, key: Sessi
         assert (failed.agent_answer_summary, failed.full_agent_answer_url) == (None, None)
         assert failed.openai_response_id == "resp_9"
         assert failed.status_at - turn.status_at == timedelta(milliseconds=1500)
+
+
+WHOLE: dict[str, Any] = {
+    "openai_response_id": "resp_1",
+    "openai_response_received_at": datetime(2026, 11, 16, 12, 0, 0, 123456, tzinfo=UTC),
+    "warnings": ("late",),
+    "usage": TokenUsage(3, 5),
+    "stop_reason": "end",
+}
+
+
+@pytest.mark.req("EXE-17")
+@pytest.mark.parametrize(
+    ("outcome", "another"),
+    [
+        (TurnAnswer(agent_answer_summary="yes"), TurnAnswer(agent_answer_summary="no")),
+        (TurnAnswer(agent_answer_summary="yes"), TurnFailure(errors=("yes",))),
+        (TurnFailure(errors=("no",)), TurnFailure(errors=("no", "no"))),
+        (TurnAnswer(agent_answer_summary="yes", **WHOLE), TurnAnswer(agent_answer_summary="yes")),
+        (TurnFailure(errors=(), **WHOLE), TurnFailure(errors=(), **WHOLE | {"warnings": ("other",)})),
+    ],
+)
+async def test_ending_a_turn_again_in_the_same_way_is_harmless(
+    store: Store, key: SessionKey, outcome: TurnAnswer | TurnFailure, another: TurnAnswer | TurnFailure
+) -> None:
+    await store.get_or_create(key)
+    turn = await store.add_turn(key, NewTurn(instruction_summary="go", warnings=("early",)))
+    await store.progress_turn(key, turn.id, TurnProgress(openai_response_id="resp_1"))
+    ended = await end(store, key, turn, outcome)
+    session = await store.get_session(key)
+    assert await end(store, key, turn, outcome) == ended
+    with pytest.raises(TurnEnded):
+        await end(store, key, turn, another)
+    assert await store.get_turn(key, turn.id) == ended
+    assert await store.get_session(key) == session
+
+
+async def end(store: Store, key: SessionKey, turn: Turn, outcome: TurnAnswer | TurnFailure) -> Turn:
+    if isinstance(outcome, TurnAnswer):
+        return await store.complete_turn(key, turn.id, outcome)
+    return await store.fail_turn(key, turn.id, outcome)
 
 
 @pytest.mark.req("EXE-17", "EXE-18")

@@ -28,7 +28,7 @@ class Engine(Protocol):
         """The operation's result, once it is committed. An operation that fails changes nothing."""
 
     async def dead(self, owners: Iterable[str]) -> set[str]:
-        """Those of `owners` that no longer run."""
+        """Those of `owners` that surely no longer run; one that is asked about again may have become sure."""
 
     async def problems(self) -> list[str]:
         """What is wrong with the database, as far as the engine itself can tell."""

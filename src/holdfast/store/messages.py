@@ -263,18 +263,22 @@ async def _with_pairs(
     calls = {call.id for message in messages for call in message.tool_calls}
     results = {message.tool_call_id for message in messages if message.tool_call_id}
     if results - calls and messages[0].seq > 1:
-        rows = await tx.all("history_before", session_pk, messages[0].seq, _PAIR_REACH)
-        earlier = [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
+        earlier = await _reachable(tx, "history_before", session_pk, messages[0].seq)
         reach = _reach(earlier, results - calls, lambda message: {call.id for call in message.tool_calls})
         messages = earlier[:reach][::-1] + messages
         older = messages[0].seq if messages[0].seq > 1 else None
     if calls - results:
-        rows = await tx.all("history_after", session_pk, messages[-1].seq, _PAIR_REACH)
-        later = [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
+        later = await _reachable(tx, "history_after", session_pk, messages[-1].seq)
         reach = _reach(later, calls - results, lambda message: {message.tool_call_id})
         messages = messages + later[:reach]
         newer = messages[-1].seq if reach < len(later) else None
     return HistoryPage(messages, older, newer)
+
+
+async def _reachable(tx: Transaction, statement: str, session_pk: int, seq: int) -> list[Message]:
+    floors = await open_floors(tx, session_pk)
+    rows = await as_they_stand(tx, floors, await tx.all(statement, session_pk, seq, _PAIR_REACH))
+    return [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
 
 
 def _reach(messages: Sequence[Message], wanted: set[Any], ids: Any) -> int:

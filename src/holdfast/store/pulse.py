@@ -23,13 +23,17 @@ class Pulse:
             self._timer = asyncio.get_running_loop().call_later(self._delay, self._start)
 
     async def close(self) -> None:
-        """Stop the timer, and let the action run a last time."""
+        """Stop, and let the action run a last time."""
+        await self.stop()
+        await self._action()
+
+    async def stop(self) -> None:
+        """Let an action that is under way end, and begin no other."""
         if self._task is not None:
             await self._task
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        await self._action()
 
     def _start(self) -> None:
         self._timer = None

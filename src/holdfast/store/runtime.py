@@ -19,6 +19,9 @@ log = logging.getLogger("holdfast.store")
 CATCH_UP_SECONDS = 0.5
 """How long a listing's order may lag behind the last append."""
 
+RECOVERY_SECONDS = 15
+"""How soon to look again at the other writers of open messages: they may be gone by then."""
+
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """The largest message, as large as the longest line an agent may send. Larger payloads are blobs."""
 
@@ -34,24 +37,39 @@ class Runtime:
         self.clock = clock
         self.max_message_bytes = max_message_bytes
         self.catching_up = Pulse(CATCH_UP_SECONDS, self._catch_up)
+        self.recovering = Pulse(RECOVERY_SECONDS, self._recover_later)
         self.feed = Feed(engine, self.catching_up.nudge)
         self.streams = StreamFlusher(engine, clock, max_message_bytes, self.catching_up.nudge)
 
     async def start(self) -> None:
         """Finish what a crash left: fold streams whose writer is gone, bring listings up to date."""
-        owners = await self.engine.read(chunks.owners)
-        if dead := await self.engine.dead(owners):
-            folded = await self.engine.write(
-                partial(chunks.fold_abandoned, dead=dead, owner=self.engine.owner, now=self.clock())
-            )
-            log.info("closed %d messages whose writer is gone", folded)
+        await self._recover()
         await self._catch_up()
 
     async def close(self) -> None:
         await self.feed.close()
+        await self.recovering.stop()
         await self.streams.close()
         await self.catching_up.close()
         await self.engine.close()
+
+    async def _recover(self) -> None:
+        others = set(await self.engine.read(chunks.owners)) - {self.engine.owner}
+        dead = await self.engine.dead(others)
+        if dead:
+            folded = await self.engine.write(
+                partial(chunks.fold_abandoned, dead=dead, owner=self.engine.owner, now=self.clock())
+            )
+            log.info("closed %d messages whose writer is gone", folded)
+        if others - dead:
+            self.recovering.nudge()
+
+    async def _recover_later(self) -> None:
+        try:
+            await self._recover()
+        except StoreError as error:
+            log.warning("messages whose writer is gone are not closed yet: %s", error)
+            self.recovering.nudge()
 
     async def _catch_up(self) -> None:
         try:

@@ -161,6 +161,10 @@ async def _end(
     ended: TurnAnswer | TurnFailure,
     now: int,
 ) -> Turn:
+    found = await sessions.find(tx, scope, ref, writing=True)
+    turn = await _get(tx, found.pk, turn_id)
+    if _ended_so(turn, status, ended):
+        return turn  # the answer to an earlier call was lost
     pk, turn, rev = await _pending(tx, scope, ref, turn_id, now)
     answer = ended if isinstance(ended, TurnAnswer) else None
     await tx.run(
@@ -177,6 +181,28 @@ async def _end(
     if ended.usage != TokenUsage():
         await tx.run("add_usage", ended.usage.input, ended.usage.output, pk)
     return await _get(tx, pk, turn_id)
+
+
+def _ended_so(turn: Turn, status: TurnStatus, ended: TurnAnswer | TurnFailure) -> bool:
+    """Whether the turn stands as ending it this way would have left it."""
+    answer = ended if isinstance(ended, TurnAnswer) else None
+    failure = ended if isinstance(ended, TurnFailure) else None
+    return (
+        turn.status is status
+        and ended.openai_response_id in (None, turn.openai_response_id)
+        and turn.warnings[len(turn.warnings) - len(ended.warnings) :] == ended.warnings
+        and (
+            *(_ms(turn.openai_response_received_at), _ms(turn.openai_chain_expires_at)),
+            *(turn.agent_answer_summary, turn.full_agent_answer_url, turn.openai_response_payload_url),
+            *(turn.errors, turn.usage, turn.stop_reason),
+        )
+        == (
+            *(_ms(ended.openai_response_received_at), _ms(ended.openai_chain_expires_at)),
+            *(answer and answer.agent_answer_summary, answer and answer.full_agent_answer_url),
+            ended.openai_response_payload_url,
+            *(failure.errors if failure else (), ended.usage, ended.stop_reason),
+        )
+    )
 
 
 async def _pending(

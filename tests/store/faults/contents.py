@@ -1,5 +1,7 @@
 """Looking into a store: through its own methods for what it promises, past them for what it hides."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import apsw
@@ -41,6 +43,18 @@ async def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in await server.fetch(query)]
     finally:
         await server.close()
+
+
+@asynccontextmanager
+async def holding(url: str, table: str) -> AsyncIterator[None]:
+    """Keep a table of PostgreSQL from everybody else."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute(f"LOCK TABLE {table}")
+            yield
+    finally:
+        await connection.close()
 
 
 async def assert_counts_are_true(store: Store, ref: SessionRef) -> None:

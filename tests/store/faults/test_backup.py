@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import HoldfastError, Message, SessionKey, Store, open_store
 from holdfast.errors import StoreError
-from tests.store.faults.contents import assert_one_sentence, history, rows
+from tests.store.faults.contents import assert_one_sentence, history, holding, rows
 from tests.store.faults.processes import until
 
 WRITERS = 8
@@ -113,6 +113,41 @@ async def test_a_dump_of_postgres_made_while_writers_run_is_one_that_postgres_re
     assert "TABLE DATA public messages" in listed.stdout
 
 
+async def test_the_password_of_postgres_is_not_among_the_arguments_that_everybody_can_read(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = noting_pg_dump(tmp_path, monkeypatch)
+    for number, address in enumerate(
+        (
+            postgres_url.replace("postgres@", "postgres:s3cr%40t@"),
+            f"{postgres_url}&password=s3cr%40t",
+        )
+    ):
+        async with open_store(address) as store:
+            await store.backup(tmp_path / f"{number}.dump")
+        assert (tmp_path / f"{number}.dump").stat().st_size > 0
+        assert "s3cr" not in (noted / "arguments").read_text()
+        assert (noted / "password").read_text() == "s3cr@t"
+
+
+async def test_a_dump_of_postgres_whose_caller_gives_up_is_ended_and_leaves_nothing(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = noting_pg_dump(tmp_path, monkeypatch)
+    target = tmp_path / "backup" / "backup.dump"
+    target.parent.mkdir()
+    async with open_store(postgres_url) as store, holding(postgres_url, "messages"):
+        backup = asyncio.ensure_future(store.backup(target))
+        await until(lambda: pg_dump_waits(postgres_url))
+        assert not target.exists()
+        backup.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await backup
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((noted / "process").read_text()), 0)
+    assert list(target.parent.iterdir()) == []
+
+
 async def test_a_dump_of_postgres_that_fails_says_so_in_one_sentence_and_leaves_nothing(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +172,35 @@ async def test_without_the_programs_of_postgres_a_backup_says_what_to_install(
         with pytest.raises(StoreError, match="install PostgreSQL's client programs") as refusal:
             await store.backup(tmp_path / "backup.dump")
         assert_one_sentence(str(refusal.value))
+
+
+def noting_pg_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the pg_dump that is now found notes how it was called, before it becomes the real one."""
+    *_, programs = postgres_programs()
+    noted = tmp_path / "noted"
+    noted.mkdir()
+    script = noted / "pg_dump"
+    script.write_text(
+        f"""#!/bin/sh
+printf '%s\\n' "$@" > {noted}/arguments
+printf '%s' "$PGPASSWORD" > {noted}/password
+echo $$ > {noted}/process
+exec {programs}/pg_dump "$@"
+"""
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(noted), prepend=os.pathsep)
+    return noted
+
+
+async def pg_dump_waits(url: str) -> bool:
+    return bool(
+        await rows(
+            url,
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+            "AND application_name = 'pg_dump' AND wait_event_type = 'Lock'",
+        )
+    )
 
 
 def postgres_programs() -> list[Path]:

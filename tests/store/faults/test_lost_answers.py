@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast import Message, NewTurn, SessionKey, Store, open_store
+from holdfast import Message, NewTurn, SessionKey, Store, TokenUsage, TurnAnswer, open_store
 from holdfast.errors import StoreUnavailable
 from holdfast.model.ids import MessageId, TurnId
 from holdfast.store.ids import new_id
-from tests.store.faults.contents import history, turns
+from tests.store.faults.contents import assert_one_sentence, history, turns
 
 
 class Relay:
@@ -29,6 +29,7 @@ class Relay:
         self._socket = Path(parse_qs(parts.query)["host"][0]) / ".s.PGSQL.5432"
         self._database = parts.path
         self._text: bytes | None = None
+        self._last_words: bytes | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -40,6 +41,10 @@ class Relay:
 
     def lose_the_answer_to(self, text: str) -> None:
         self._text = text.encode()
+
+    def hang_up_at(self, text: str) -> None:
+        """Break the connection on which some given text is sent."""
+        self._last_words = text.encode()
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
@@ -76,6 +81,8 @@ class Relay:
     ) -> None:
         sent = False
         while data := await client.read(65536):
+            if self._last_words is not None and self._last_words in data:
+                return
             sent = sent or (self._text is not None and self._text in data)
             if sent and self._text is not None and b"COMMIT" in data:
                 self._text = None
@@ -137,6 +144,17 @@ async def test_a_repeated_turn_is_opened_once(relay: Relay, store: Store, key: S
     assert await turns(store, key) == [turn]
 
 
+async def test_a_repeated_end_of_a_turn_ends_it_once(relay: Relay, store: Store, key: SessionKey) -> None:
+    turn = await store.add_turn(key, NewTurn(instruction_summary="go on"))
+    answer = TurnAnswer(agent_answer_summary="done it", usage=TokenUsage(3, 5))
+    relay.lose_the_answer_to("done it")
+    with pytest.raises(StoreUnavailable):
+        await store.complete_turn(key, turn.id, answer)
+    ended = await store.complete_turn(key, turn.id, answer)
+    assert await turns(store, key) == [ended]
+    assert (await store.get_session(key)).token_usage == TokenUsage(3, 5)
+
+
 async def test_a_repeated_open_stream_is_one_message(relay: Relay, store: Store, key: SessionKey) -> None:
     message_id = MessageId(new_id())
     message = Message.agent("", partial=True, id=message_id)
@@ -189,6 +207,14 @@ async def test_a_stream_that_ends_again_has_ended(relay: Relay, store: Store, ke
     ended = await stream.end()
     assert (ended.text, ended.open) == ("one two", False)
     assert await history(store, key) == [ended]
+
+
+async def test_a_connection_that_breaks_while_a_store_opens_is_a_retriable_sentence(relay: Relay) -> None:
+    relay.hang_up_at("pg_advisory_lock_shared")
+    with pytest.raises(StoreUnavailable) as refusal:
+        async with open_store(relay.url):
+            pass
+    assert_one_sentence(str(refusal.value))
 
 
 async def test_drain_does_not_call_durable_what_an_end_took_over_and_could_not_store(

@@ -7,8 +7,9 @@ import pytest
 from holdfast import Message, SessionKey, open_store
 from holdfast.store import migrate, revision
 from holdfast.store.migrations import HEAD
-from tests.store.faults.contents import history, rows
-from tests.store.faults.processes import together, worker
+from holdfast.store.postgres import connection, engine
+from tests.store.faults.contents import history, holding, rows
+from tests.store.faults.processes import together, until, worker
 from tests.store.faults.worker import shared_key
 
 PROCESSES = 6
@@ -41,6 +42,28 @@ async def test_six_processes_that_upgrade_one_store_at_once_keep_its_data(
         assert await history(store, key) == [kept]
         assert (await store.list()).total == 2
         assert await store.problems() == []
+
+
+async def test_a_migration_and_a_vacuum_may_take_longer_than_any_other_statement(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "COMMAND_SECONDS", 0.001)
+    assert await migrate(postgres_url) == (None, HEAD)
+    monkeypatch.setattr(engine, "COMMAND_SECONDS", 2)
+    monkeypatch.setattr(connection, "COMMAND_SECONDS", 2)
+    async with open_store(postgres_url) as store, holding(postgres_url, "messages"):
+        vacuuming = asyncio.ensure_future(store.vacuum())
+        await until(lambda: _has_waited_three_seconds(postgres_url, "VACUUM (ANALYZE)"))
+        assert not vacuuming.done()
+    await vacuuming
+
+
+async def _has_waited_three_seconds(url: str, statement: str) -> bool:
+    query = (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
+        f"AND query = '{statement}' AND query_start < clock_timestamp() - interval '3 seconds'"
+    )
+    return bool(await rows(url, query))
 
 
 @pytest.mark.req("STO-15")

@@ -1,6 +1,7 @@
 """PostgreSQL stopped and started under load, crashed, or rid of its connections: callers wait or are told."""
 
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
@@ -11,10 +12,13 @@ import pytest
 from holdfast import HoldfastError, Message, SessionKey, Store, open_store
 from holdfast.errors import StoreUnavailable
 from holdfast.model.ids import MessageId
+from holdfast.store import runtime
 from holdfast.store.ids import new_id
+from holdfast.store.postgres import ownership
 from tests.conftest import PostgresServer
-from tests.store.faults.contents import assert_one_sentence, history
-from tests.store.faults.processes import until
+from tests.store.faults.contents import assert_one_sentence, history, rows
+from tests.store.faults.processes import until, worker
+from tests.store.faults.worker import shared_key
 
 CALLERS = 16
 
@@ -172,26 +176,65 @@ async def test_connections_that_an_administrator_ends_are_made_anew(
         assert stored == load.acknowledged
 
 
-async def test_what_drain_called_durable_is_in_the_message_whoever_finished_it(
-    postgres_url: str, key: SessionKey
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_node_that_lost_its_connection_for_a_moment_keeps_its_streams(
+    own_postgres_server: PostgresServer,
+    key: SessionKey,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    elsewhere: bool,
 ) -> None:
-    """A node that lost its connection for a moment looks dead to one that opens just then."""
-    async with open_store(postgres_url) as cut_off:
+    url = own_postgres_server.url()
+    async with open_store(url) as cut_off:
         await cut_off.get_or_create(key)
         stream = await cut_off.open_stream(key, Message.agent("", partial=True))
         stream.write("before")
         await stream.drain()
-        await _end_all_connections(postgres_url)
-        async with open_store(postgres_url) as other:
-            durable = "before"
+        own_postgres_server.stop()
+        own_postgres_server.start()
+        if elsewhere:
+            monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where marks are, on another machine
+        async with open_store(url) as other:
+            (seen,) = await history(other, key)
+            assert (seen.text, seen.open) == ("before", True)
             stream.write(" and after")
-            try:
-                await stream.drain()
-                durable = "before and after"
-            except HoldfastError as error:
-                assert_one_sentence(str(error))
-            assert stream.message.id is not None
-            assert (await other.get_message(key, stream.message.id)).text.startswith(durable)
+            assert (await stream.end()).text == "before and after"
+            assert [message.text for message in await history(other, key)] == ["before and after"]
+
+
+async def test_a_node_takes_its_lock_back_although_it_has_nothing_to_write(postgres_url: str) -> None:
+    async with open_store(postgres_url):
+        await _end_all_connections(postgres_url)
+        await until(lambda: _a_lock_is_held(postgres_url))
+
+
+async def test_the_streams_of_a_node_elsewhere_that_does_not_come_back_are_closed(
+    postgres_url: str, key: SessionKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "RETURN_SECONDS", 0.2)
+    monkeypatch.setattr(runtime, "RECOVERY_SECONDS", 0.2)
+    async with worker("live", postgres_url, tasks=8, sessions=1, seed=1) as victim:
+        while "stream" not in (await victim.report() or {}):
+            pass
+        await victim.kill()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    async with open_store(postgres_url) as store:
+
+        async def all_are_closed() -> bool:
+            return not any(message.open for message in await history(store, shared_key()))
+
+        await until(all_are_closed)
+        assert any(message.metadata for message in await history(store, shared_key()))
+        assert await store.problems() == []
+
+
+async def _a_lock_is_held(url: str) -> bool:
+    query = (
+        "SELECT pid FROM pg_locks JOIN pg_database ON oid = database "
+        "WHERE datname = current_database() AND locktype = 'advisory' AND mode = 'ShareLock'"
+    )
+    return bool(await rows(url, query))
 
 
 async def _more_is_acknowledged(load: Load) -> None:

@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from holdfast import open_store
+from holdfast.store import sqlite_path
+from holdfast.store.sqlite.writer import CHECKPOINT_PAGES
 from tests.store.faults.contents import assert_counts_are_true, history, turns
 from tests.store.faults.processes import together, worker
 from tests.store.faults.worker import shared_key
@@ -45,6 +47,22 @@ async def test_sixty_four_tasks_in_four_processes_append_without_an_error_a_gap_
         for number in range(sessions):
             places = [seq for session, seq, _, _ in stored if session == number]
             assert places == [*range(1, len(places) + 1)]
+        assert await store.problems() == []
+
+
+@pytest.mark.req("STO-04")
+async def test_four_processes_write_on_while_another_program_writes_back_their_log(sqlite_url: str) -> None:
+    """Every write-back of theirs is refused then, which SQLite says as "busy"."""
+    async with open_store(sqlite_url) as store, worker("write_back", sqlite_url) as other:
+        await store.get_or_create(shared_key())
+        await other.is_ready()
+        reports = await together(PROCESSES, "chatter", sqlite_url, tasks=TASKS, sessions=1, times=20)
+        said = sorted(seq for report in reports for _, seq, _, _ in report["said"])
+        assert said == [*range(1, PROCESSES * TASKS * 20 + 1)]
+        log = sqlite_path(sqlite_url).with_name("holdfast.db-wal")
+        assert log.stat().st_size > 2 * CHECKPOINT_PAGES * 4096  # so all of them have tried
+        other.go()
+        await other.finish()
         assert await store.problems() == []
 
 

@@ -8,8 +8,10 @@ import apsw
 import pytest
 
 from holdfast import HoldfastError, Message, SessionKey, open_store
-from holdfast.errors import InvalidInput, NotADatabase, SchemaTooNew, StoreError
+from holdfast.errors import InvalidInput, NotADatabase, SchemaTooNew, StoreError, StoreUnavailable
 from holdfast.store import migrate, revision
+from holdfast.store.sqlite import ownership
+from holdfast.store.sqlite.ownership import opening
 from tests.store.faults.contents import assert_one_sentence, history, rows
 from tests.store.faults.processes import Report, worker
 
@@ -202,3 +204,17 @@ async def _visit_obeying_permissions(path: Path) -> Report:
         visitor.go()
         (report,) = await visitor.finish()
     return report
+
+
+async def test_a_process_that_hangs_while_it_opens_a_store_does_not_hang_the_others(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "OPENING_SECONDS", 0.1)
+    with opening(tmp_path / "holdfast.db"):
+        for attempt in (migrate(sqlite_url), open_store(sqlite_url).__aenter__()):
+            with pytest.raises(StoreUnavailable, match=r"holdfast\.db-lock.*end it") as refusal:
+                await attempt
+            assert refusal.value.retriable
+            assert_one_sentence(str(refusal.value))
+    async with open_store(sqlite_url) as store:
+        assert await store.problems() == []

@@ -7,6 +7,7 @@ standard input, so that several of them begin at the same moment.
 
 import asyncio
 import ctypes
+import fcntl
 import json
 import os
 import random
@@ -257,7 +258,17 @@ async def pin(url: str) -> None:
     say(unchanged=before == after)
 
 
-ROLES = {role.__name__: role for role in (live, meet, chatter, instruct, visit, remigrate, fill, pin)}
+async def write_back(url: str) -> None:
+    """Hold the lock of a process that writes the log of a SQLite database back, as one that stalls does."""
+    with sqlite_path(url).with_name(f"{sqlite_path(url).name}-shm").open("r+b") as shared:
+        # https://www.sqlite.org/walformat.html, "WAL Locks": WAL_CKPT_LOCK.
+        fcntl.lockf(shared, fcntl.LOCK_EX, 1, 121)
+        await told_to_go()
+
+
+ROLES = {
+    role.__name__: role for role in (live, meet, chatter, instruct, visit, remigrate, fill, pin, write_back)
+}
 
 if __name__ == "__main__":
     _, name, url, arguments = sys.argv

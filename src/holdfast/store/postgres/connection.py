@@ -32,10 +32,14 @@ LOST = (
 Connection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
 
 
-async def connect(url: str) -> asyncpg.Connection:
+async def connect(url: str, *, patient: bool = False) -> asyncpg.Connection:
+    """A connection; a `patient` one is for work that takes as long as it takes, such as a migration."""
     with reported():
         connection = await asyncpg.connect(
-            url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, statement_cache_size=512
+            url,
+            timeout=CONNECT_SECONDS,
+            command_timeout=None if patient else COMMAND_SECONDS,
+            statement_cache_size=512,
         )
         await prepare(connection)
     return connection

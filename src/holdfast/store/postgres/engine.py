@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import asyncpg
 
-from holdfast.errors import NotADatabase, StoreError
+from holdfast.errors import NotADatabase
 from holdfast.store import schema, statements
 from holdfast.store.engine import Committed
 from holdfast.store.postgres.connection import (
@@ -24,6 +20,8 @@ from holdfast.store.postgres.connection import (
     prepare,
     reported,
 )
+from holdfast.store.postgres.dump import dump
+from holdfast.store.postgres.ownership import Ownership
 from holdfast.store.postgres.writer import Writer
 from holdfast.store.transaction import Operation
 
@@ -36,8 +34,9 @@ MIGRATION_LOCK = 0x686F6C64
 
 
 class PostgresEngine:
-    def __init__(self, url: str, writer: Writer, pool: asyncpg.Pool, owner: int) -> None:
-        self.owner = str(owner)
+    def __init__(self, url: str, writer: Writer, pool: asyncpg.Pool, ownership: Ownership) -> None:
+        self.owner = ownership.owner
+        self._ownership = ownership
         self._url = url
         self._writer = writer
         self._pool = pool
@@ -46,20 +45,23 @@ class PostgresEngine:
     @classmethod
     async def open(cls, url: str, durability: str) -> Self:
         await migrate(url)
-        owner = secrets.randbits(62)
-        writer = Writer(url, owner, durability, statements.load("postgres"))
-        await writer.connect()
-        with reported():
-            pool = await asyncpg.create_pool(
-                url,
-                min_size=1,
-                max_size=READERS,
-                init=prepare,
-                timeout=CONNECT_SECONDS,
-                command_timeout=COMMAND_SECONDS,
-                statement_cache_size=512,
-            )
-        return cls(url, writer, pool, owner)
+        async with AsyncExitStack() as opened:
+            ownership = Ownership()
+            opened.callback(ownership.release)
+            writer = await Writer.open(url, ownership.lock, durability, statements.load("postgres"))
+            opened.push_async_callback(writer.close)
+            with reported():
+                pool = await asyncpg.create_pool(
+                    url,
+                    min_size=1,
+                    max_size=READERS,
+                    init=prepare,
+                    timeout=CONNECT_SECONDS,
+                    command_timeout=COMMAND_SECONDS,
+                    statement_cache_size=512,
+                )
+            opened.pop_all()
+        return cls(url, writer, pool, ownership)
 
     def listen(self, committed: Committed) -> None:
         self._writer.committed = committed
@@ -72,15 +74,9 @@ class PostgresEngine:
         return cast(T, await self._writer.submit(operation))
 
     async def dead(self, owners: Iterable[str]) -> set[str]:
-        """An owner whose lock can be taken has no connection any more."""
-        dead = set()
         with reported():
             async with self._pool.acquire() as connection:
-                for owner in set(owners) - {self.owner}:
-                    if await connection.fetchval("SELECT pg_try_advisory_lock($1)", int(owner)):
-                        await connection.fetchval("SELECT pg_advisory_unlock($1)", int(owner))
-                        dead.add(owner)
-        return dead
+                return await self._ownership.dead(connection, owners)
 
     async def problems(self) -> list[str]:
         with reported():
@@ -90,16 +86,20 @@ class PostgresEngine:
         return [f"index {name} is not usable; run REINDEX INDEX {name}" for (name,) in rows]
 
     async def backup(self, target: Path) -> None:
-        """PostgreSQL's own dump, which is consistent while writers run."""
-        await asyncio.to_thread(_dump, self._url, target)
+        await dump(self._url, target)
 
     async def vacuum(self) -> None:
-        with reported():
-            await self._pool.execute("VACUUM (ANALYZE)", timeout=None)
+        connection = await connect(self._url, patient=True)
+        try:
+            with reported():
+                await connection.execute("VACUUM (ANALYZE)")
+        finally:
+            await connection.close()
 
     async def close(self) -> None:
         await self._writer.close()
         await self._pool.close()
+        self._ownership.release()
 
     @asynccontextmanager
     async def _reader(self, snapshot: bool) -> AsyncIterator[PostgresTransaction]:
@@ -111,22 +111,6 @@ class PostgresEngine:
                     return
                 async with connection.transaction(isolation="repeatable_read", readonly=True):
                     yield tx
-
-
-def _dump(url: str, target: Path) -> None:
-    if target.exists():
-        raise StoreError(f"{target} already exists; a backup never overwrites.")
-    program = shutil.which("pg_dump")
-    if program is None:
-        raise StoreError(
-            "pg_dump is not installed here; install PostgreSQL's client programs to make a backup."
-        )
-    command = [program, "--format=custom", f"--file={target}", f"--dbname={url}"]
-    dump = subprocess.run(command, capture_output=True, text=True, check=False)
-    if dump.returncode != 0:
-        target.unlink(missing_ok=True)
-        complaint = " ".join(dump.stderr.split()).rstrip(".")
-        raise StoreError(f"pg_dump failed: {complaint}.")
 
 
 async def recorded_revision(connection: Any) -> str | None:
@@ -141,7 +125,7 @@ async def recorded_revision(connection: Any) -> str | None:
 
 async def migrate(url: str, target: str | None = None) -> tuple[str | None, str | None]:
     """Bring the schema to `target`, or up to date; the revisions before and after."""
-    connection = await connect(url)
+    connection = await connect(url, patient=True)
     try:
         with reported():
             async with connection.transaction():

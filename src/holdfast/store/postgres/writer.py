@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 import asyncpg
 
@@ -14,7 +15,7 @@ from holdfast.errors import HoldfastError, StoreError
 from holdfast.store.engine import Committed
 from holdfast.store.messages import Append
 from holdfast.store.postgres.append import append_many
-from holdfast.store.postgres.connection import LOST, PostgresTransaction, as_ours, connect
+from holdfast.store.postgres.connection import LOST, PostgresTransaction, as_ours, connect, reported
 from holdfast.store.transaction import Operation
 
 log = logging.getLogger("holdfast.store")
@@ -25,6 +26,9 @@ RACES = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """What another node's transaction may do to ours. Run again, ours sees what the other one did."""
 
 RACE_ATTEMPTS = 10
+
+RECONNECT_SECONDS = 1
+"""How often to try, when there is nothing to write, to get a lost connection back."""
 
 WRITING_LOCK = 0x68662077
 """The advisory lock of a node that writes."""
@@ -43,9 +47,9 @@ class Job:
 
 
 class Writer:
-    def __init__(self, url: str, owner: int, durability: str, statements: Mapping[str, str]) -> None:
+    def __init__(self, url: str, lock: int, durability: str, statements: Mapping[str, str]) -> None:
         self._url = url
-        self._owner = owner
+        self._lock = lock
         self._durability = durability
         self._statements = statements
         self._connection: asyncpg.Connection | None = None
@@ -53,7 +57,14 @@ class Writer:
         self._wake = asyncio.Event()
         self._closed = False
         self.committed: Committed | None = None
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-writer")
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, url: str, lock: int, durability: str, statements: Mapping[str, str]) -> Self:
+        writer = cls(url, lock, durability, statements)
+        await writer._connect()
+        writer._task = asyncio.get_running_loop().create_task(writer._run(), name="holdfast-writer")
+        return writer
 
     async def submit(self, operation: Operation[Any]) -> Any:
         if self._closed:
@@ -67,17 +78,25 @@ class Writer:
         """Commit what waits, then stop."""
         self._closed = True
         self._wake.set()
-        await self._task
+        if self._task is not None:
+            await self._task
         if self._connection is not None and not self._connection.is_closed():
             await self._connection.close()
 
-    async def connect(self) -> asyncpg.Connection:
+    async def _connect(self) -> asyncpg.Connection:
         """The connection, made anew where it was lost; it holds the lock that says we are alive."""
         if self._connection is None or self._connection.is_closed():
             connection = await connect(self._url)
-            await connection.execute("SELECT pg_advisory_lock($1)", self._owner)
-            if self._durability == "normal":
-                await connection.execute("SET synchronous_commit = off")
+            try:
+                with reported():
+                    # Shared, so as not to wait for a connection of ours that the server has not yet missed.
+                    await connection.execute("SELECT pg_advisory_lock_shared($1)", self._lock)
+                    if self._durability == "normal":
+                        await connection.execute("SET synchronous_commit = off")
+            except BaseException:
+                connection.terminate()
+                raise
+            connection.add_termination_listener(lambda _: self._wake.set())
             self._connection = connection
         return self._connection
 
@@ -85,7 +104,7 @@ class Writer:
         while self._waiting or not self._closed:
             if not self._waiting:
                 self._wake.clear()
-                await self._wake.wait()
+                await self._idle()
                 continue
             batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
             await self._commit(batch)
@@ -96,6 +115,18 @@ class Writer:
                     job.future.set_exception(job.error)
                 else:
                     job.future.set_result(job.result)
+
+    async def _idle(self) -> None:
+        """Wait for something to do, and meanwhile get back a connection that was lost."""
+        patience = None
+        try:
+            await self._connect()
+        except HoldfastError as error:
+            log.debug("no connection yet: %s", error)
+            patience = RECONNECT_SECONDS
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._wake.wait()
 
     async def _commit(self, batch: list[Job]) -> None:
         races = 0
@@ -132,7 +163,7 @@ class Writer:
 
     async def _attempt(self, batch: list[Job]) -> bool:
         """Run and commit what has not failed; False when one failed half-way and the rest must run again."""
-        connection = await self.connect()
+        connection = await self._connect()
         tx = PostgresTransaction(connection, self._statements)
         # Nodes that share sessions would lock them in different orders; a batch is short, so they take turns.
         await connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock({WRITING_LOCK})")

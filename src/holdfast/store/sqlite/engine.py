@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import apsw
 
 from holdfast.errors import NotADatabase, StoreError, StoreReadOnly
 from holdfast.store import schema, statements
+from holdfast.store.backup import published
 from holdfast.store.engine import Committed
 from holdfast.store.sqlite.connection import connect, peek, reported
 from holdfast.store.sqlite.ownership import Ownership, opening
@@ -82,20 +82,12 @@ class SqliteEngine:
                 connection.close()
 
     def _backup(self, target: Path) -> None:
-        if target.exists():
-            raise StoreError(f"{target} already exists; a backup never overwrites.")
-        partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
-        connection = connect(self._path, self._durability, read_only=True)
-        try:
-            with reported(target):
-                connection.execute("VACUUM INTO $1", (str(partial),))
-            file = os.open(partial, os.O_RDONLY)
-            os.fsync(file)
-            os.close(file)
-            partial.rename(target)
-        finally:
-            connection.close()
-            partial.unlink(missing_ok=True)
+        with published(target) as file, reported(target):
+            connection = connect(self._path, self._durability, read_only=True)
+            try:
+                connection.execute("VACUUM INTO $1", (str(file),))
+            finally:
+                connection.close()
 
     def _vacuum(self) -> None:
         with reported(self._path):

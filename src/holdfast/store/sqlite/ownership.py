@@ -1,18 +1,22 @@
-"""Which processes have a database open, told by the operating system's own file locks.
-
-Every process that opens a database holds a lock on a file of its own beside it. The lock goes
-when the process does, however it ends, and cannot be mistaken for that of another process that
-was given the same number.
-"""
+"""Which processes have a database open: each keeps a mark of its own beside it."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+
+from holdfast.errors import StoreUnavailable
+from holdfast.store.marks import Mark, is_abandoned
+
+OPENING_SECONDS = 60
+"""How long to wait for another process that opens, creates or migrates the database."""
+
+_LOOK_SECONDS = 0.02
 
 
 class Ownership:
@@ -21,23 +25,22 @@ class Ownership:
     def __init__(self, path: Path) -> None:
         self._database = path
         self.owner = os.urandom(8).hex()
-        self._file = os.open(_file(path, self.owner), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._mark = Mark(_file(path, self.owner))
 
     def dead(self, owners: Iterable[str]) -> set[str]:
         return {owner for owner in owners if owner != self.owner and _is_dead(_file(self._database, owner))}
 
     def release(self) -> None:
-        _file(self._database, self.owner).unlink(missing_ok=True)
-        os.close(self._file)
+        self._mark.release()
 
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
     """Let one process at a time open, create or migrate a database, and clear the marks of dead ones."""
-    lock = os.open(path.with_name(f"{path.name}-lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    name = path.with_name(f"{path.name}-lock")
+    lock = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _acquire(lock, name)
         for mark in path.parent.glob(f"{escape(path.name)}-owner-*"):
             if _is_dead(mark):
                 mark.unlink(missing_ok=True)
@@ -46,21 +49,29 @@ def opening(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
+def _acquire(lock: int, name: Path) -> None:
+    deadline = time.monotonic() + OPENING_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise StoreUnavailable(
+                    f"Another process has held {name} for {OPENING_SECONDS} seconds; it upgrades the "
+                    "database, or it hangs. Wait for it, or end it, and try again."
+                ) from None
+            time.sleep(_LOOK_SECONDS)  # the system has no wait for a lock that ends by itself
+
+
 def _file(path: Path, owner: str) -> Path:
     return path.with_name(f"{path.name}-owner-{owner}")
 
 
 def _is_dead(mark: Path) -> bool:
     try:
-        file = os.open(mark, os.O_RDWR)
+        return is_abandoned(mark)
     except FileNotFoundError:
         return True
     except PermissionError:
         return False  # of another user, whose processes we cannot judge
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(file)
-    return True
