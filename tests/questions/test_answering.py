@@ -257,6 +257,19 @@ async def test_fetched_answers_are_noted_as_read(box: QuestionBox, directory: Pa
     assert read(directory, asked.id, "answers.json")["lastReadAt"] == clock.text
 
 
+async def test_a_rejection_that_was_heard_is_noted_as_read(
+    box: QuestionBox, directory: Path, clock: Clock
+) -> None:
+    asked = await box.ask(NEW)
+    rejected = await box.reject(asked.id, "no", by="ada", door="test")
+    assert rejected.read_at is None
+    clock.advance(LATER)
+    heard = await box.mark_read(asked.id)
+    assert (heard.read_at, heard.answered_at) == (clock.now, rejected.answered_at)
+    assert await box.get(asked.id) == heard
+    assert read(directory, asked.id, "status.json")["lastReadAt"] == clock.text
+
+
 async def test_rewriting_keeps_fields_that_we_do_not_know(box: QuestionBox, directory: Path) -> None:
     asked = await box.ask(NEW)
     unknown = {"theirs": {"nested": [1, 2, {"three": "→"}]}, "big": 2**70}

@@ -19,6 +19,17 @@ StoreOption = Annotated[
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+SessionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--session", metavar="ID", envvar="HOLDFAST_SESSION", help="The Holdfast session in which is asked."
+    ),
+]
+
+AgentOption = Annotated[
+    str | None, typer.Option("--agent", metavar="NAME", envvar="HOLDFAST_AGENT", help="Who asks.")
+]
+
 
 def settings_for(store: str | None) -> Settings:
     """The settings, with the data directory there to be used."""

@@ -134,7 +134,7 @@ class QuestionSet(msgspec.Struct, frozen=True, kw_only=True):
     """Whether they did so after the time was over or the asker gone."""
     rejection_reason: str | None = None
     read_at: datetime | None = None
-    """When the answers were last fetched."""
+    """When the asker last heard the answers or the rejection."""
 
     @property
     def is_settled(self) -> bool:

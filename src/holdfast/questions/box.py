@@ -103,7 +103,7 @@ class QuestionBox:
         return await asyncio.to_thread(self._sets.folder(set_id).end, QuestionStatus.ABANDONED)
 
     async def mark_read(self, set_id: str) -> QuestionSet:
-        """The answered set, noted as fetched now."""
+        """The answered or rejected set, noted as heard by its asker now."""
         return await asyncio.to_thread(self._sets.folder(set_id).mark_read)
 
     async def validate(self, set_id: str) -> tuple[str, ...]:

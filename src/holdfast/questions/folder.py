@@ -83,11 +83,13 @@ class QuestionFolder:
             return change.end(status)
 
     def mark_read(self) -> QuestionSet:
-        """Note that the answers were fetched. From then on they stand, also those of another program."""
+        """Note that the asker has heard the person. From then on that stands, also from another program."""
         with self._changing() as change:
             read = msgspec.structs.replace(change.question_set, read_at=change.now)
-            if read.answers is None:
+            if not read.is_settled:
                 raise NoAnswers(self.id)
+            if read.status is QuestionStatus.REJECTED:
+                return change.record(read)
             document = change.documents.answers or records.answers_document(read, None, change.now)
             change.write(ANSWERS, {**document, "lastReadAt": iso(change.now)})
             return read if change.reading.recorded else change.record(read)

@@ -108,7 +108,7 @@ def interpret(set_id: QuestionSetId, documents: Documents, call_id: str | None =
         working_directory=_text(request.get("workingDirectory")),
         call_id=_text(request.get("callId")) or _text(status.get("callId")),
         rejection_reason=_text(status.get("rejectionReason")),
-        read_at=_moment(answers.get("lastReadAt")),
+        read_at=_moment(answers.get("lastReadAt")) or _moment(status.get("lastReadAt")),
     )
     return (
         _recorded(question_set, status.get(OUTCOME), call_id)
@@ -191,6 +191,7 @@ def settled_document(settled: QuestionSet, previous: Documents) -> Json:
     more: Json = {OUTCOME: outcome}
     if settled.status is QuestionStatus.REJECTED:
         more["rejectionReason"] = outcome["rejectionReason"] = settled.rejection_reason
+        more |= _present({"lastReadAt": settled.read_at and iso(settled.read_at)})
     else:
         outcome["answers"] = msgspec.to_builtins(settled.answers)
     return {**ended_document(settled.id, settled, previous, settled.status, settled.updated_at), **more}

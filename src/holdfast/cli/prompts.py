@@ -1,0 +1,68 @@
+"""Answering a question set in a terminal, one question after the other."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+from holdfast.errors import InvalidInput
+from holdfast.model.question import Answer, Question, QuestionSet
+from holdfast.questions.format import elaborate_request
+from holdfast.questions.shown import asker, shown_option, shown_question, shown_tool
+
+NONE = "none"
+_NUMBERS = re.compile(r"\d+(?:[\s,]+\d+)*")
+
+
+def answers_from_prompts(question_set: QuestionSet) -> list[Answer]:
+    """What the person types. A question that is passed over is left out."""
+    typer.echo(f"{asker(question_set)} asks ({question_set.short_id}):")
+    if question_set.tool:
+        typer.echo(shown_tool(question_set.tool))
+    given = [_answer(index, question) for index, question in enumerate(question_set.questions)]
+    return [answer for answer in given if answer is not None]
+
+
+def _answer(index: int, question: Question) -> Answer | None:
+    typer.echo(f"\n{index + 1}. {shown_question(question)}")
+    for number, option in enumerate(question.options, 1):
+        typer.echo(f"   {number}) {shown_option(option)}")
+    typer.echo(f"   {_how(question)}")
+    while True:
+        try:
+            return answer_from_text(index, question, typer.prompt("  ", default="", show_default=False))
+        except InvalidInput as error:
+            typer.echo(f"   {error}", err=True)
+
+
+def _how(question: Question) -> str:
+    if not question.options:
+        return "Your own words; ? and what you want to know; Enter to pass over."
+    numbers = "Numbers, or none" if question.multi_select else "A number"
+    return f"{numbers}; your own words; ? and what you want to know; Enter to pass over."
+
+
+def answer_from_text(index: int, question: Question, typed: str) -> Answer | None:
+    """What a line means: numbers of options, a request to elaborate, own words, or nothing."""
+    typed = typed.strip()
+    if not typed:
+        return None
+    if typed.startswith("?"):
+        return Answer(question_index=index, custom_text=elaborate_request(guidance=typed[1:].strip()))
+    if question.multi_select and typed.lower() == NONE:
+        return Answer(question_index=index, selected_options=())
+    if not question.options or not _NUMBERS.fullmatch(typed):
+        return Answer(question_index=index, custom_text=typed)
+    labels = [_label(question, int(number)) for number in re.findall(r"\d+", typed)]
+    if question.multi_select:
+        return Answer(question_index=index, selected_options=tuple(dict.fromkeys(labels)))
+    if len(labels) > 1:
+        raise InvalidInput("Only one of these can be chosen.")
+    return Answer(question_index=index, selected_option=labels[0])
+
+
+def _label(question: Question, number: int) -> str:
+    if not 1 <= number <= len(question.options):
+        raise InvalidInput(f"There is no option {number}; they go from 1 to {len(question.options)}.")
+    return question.options[number - 1].label
