@@ -2,45 +2,16 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from holdfast import Message, PeerKind, SessionKey, open_store
 from holdfast.store.migrations import HEAD
+from tests.cli.command import Cli
 
 KEY = SessionKey("main", "irc", "bot", PeerKind.GROUP, "#holdfast")
-
-
-class Cli:
-    """Runs the command in a directory of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.environment = {
-            "HOLDFAST_DATA_DIR": str(home / "data"),
-            "NO_COLOR": "1",
-            "PATH": os.environ["PATH"],
-        }
-
-    def __call__(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "holdfast", *arguments],
-            cwd=self.home,
-            env=self.environment,
-            input=typed,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path)
 
 
 def say(url: str, *texts: str) -> None:
@@ -169,12 +140,6 @@ def test_the_version_and_the_help(cli: Cli) -> None:
     assert all(
         name in cli("db", "-h").stdout for name in ("upgrade", "downgrade", "current", "check", "backup")
     )
-
-
-def test_serve_opens_the_embedded_store_and_says_what_there_is(cli: Cli) -> None:
-    result = cli("serve")
-    assert result.returncode == 0
-    assert "holds 0 sessions" in result.stdout
 
 
 def test_without_the_extra_the_command_says_what_to_install(cli: Cli) -> None:

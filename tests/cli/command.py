@@ -1,0 +1,96 @@
+"""`holdfast` as a person or a script runs it: a real process in a directory of its own."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Cli:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.environment = {
+            "HOLDFAST_DATA_DIR": str(home / "data"),
+            "NO_COLOR": "1",
+            "PATH": os.environ["PATH"],
+        }
+
+    def __call__(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "holdfast", *arguments],
+            cwd=self.home,
+            env=self.environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """The command at work; it does not outlive the block."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "holdfast", *arguments],
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextmanager
+    def at_terminal(self, *arguments: str) -> Iterator["Terminal"]:
+        """The command at work with a person in front of it."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "holdfast", *arguments],
+            cwd=self.home,
+            env={**self.environment, "TERM": "dumb"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        ) as process:
+            os.close(theirs)
+            try:
+                yield Terminal(process, ours)
+            finally:
+                process.kill()
+                os.close(ours)
+
+
+class Terminal:
+    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+        self.process = process
+        self._descriptor = descriptor
+        self.shown = ""
+
+    def until(self, text: str) -> None:
+        """Read what is shown up to a text; pytest's own time limit ends a wait that never ends."""
+        while text not in self.shown:
+            self._read()
+
+    def type(self, line: str) -> None:
+        self.shown = ""
+        os.write(self._descriptor, f"{line}\n".encode())
+
+    def ended(self) -> int:
+        while self._read():
+            pass
+        return self.process.wait()
+
+    def _read(self) -> bool:
+        try:
+            read = os.read(self._descriptor, 4096)
+        except OSError:  # how a terminal says that nobody is there any more
+            read = b""
+        self.shown += read.decode(errors="replace").replace("\r\n", "\n")
+        return bool(read)

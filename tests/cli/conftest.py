@@ -1,0 +1,12 @@
+"""A command line in an empty directory."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Cli
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
