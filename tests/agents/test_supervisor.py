@@ -18,7 +18,7 @@ from holdfast import (
 )
 from holdfast.agents.catalogue import AgentEntry, AgentNotInstalled
 from holdfast.agents.live import AgentNotRunning, Limits
-from holdfast.agents.supervisor import StartFailed, TooManySessions
+from holdfast.agents.supervisor import StartFailed, Supervisor, TooManySessions
 from holdfast.agents.wire import AgentError
 from holdfast.agents.workspace import OutsideWorkspace
 from holdfast.errors import InvalidInput, InvalidTransition, NotFound, SessionEnded, SessionNotFound
@@ -223,7 +223,7 @@ async def test_a_crash_is_an_error_with_what_the_agent_left_behind(world: World)
         assert (turn.status, turn.stop_reason) == (TurnStatus.FAILED, "agent_crashed")
         assert turn.errors == ("The agent is lost. It ended with exit code 7.",)
         await until(lambda: is_in(world, session.id, SessionStatus.ERROR))
-        assert not supervisor.agents
+        await until(lambda: nobody_runs(supervisor))
         *_, said, report = await world.messages(session)
         assert said.content == TextContent(text="I am goi", partial=False)
         assert (
@@ -250,7 +250,7 @@ async def test_an_agent_that_closes_its_pipes_and_lives_is_ended(world: World, t
         turn = await world.ask(supervisor, session, "go")
         assert (turn.status, turn.stop_reason) == (TurnStatus.FAILED, "pipe_broken")
         await until(lambda: is_in(world, session.id, SessionStatus.ERROR))
-        assert not supervisor.agents
+        await until(lambda: nobody_runs(supervisor))
 
 
 async def test_an_agent_that_leaves_in_peace_completes_its_session(world: World, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ async def test_a_session_in_which_nothing_happens_is_completed(world: World) -> 
     async with working(world, limits=Limits(idle=0.3)) as (supervisor, session):
         await until(lambda: is_in(world, session.id, SessionStatus.COMPLETED))
         assert await world.status(session) == ("completed", "idle_timeout")
-        assert not supervisor.agents
+        await until(lambda: nobody_runs(supervisor))
 
 
 @pytest.mark.req("SES-27")
@@ -383,6 +383,10 @@ async def test_a_session_without_an_agent_cannot_be_prompted_but_ended(world: Wo
         await world.store.patch(plain.id, SessionPatch(status=SessionStatus.ARCHIVED))
         with pytest.raises(InvalidTransition):
             await supervisor.complete(world.store, plain.id)
+
+
+async def nobody_runs(supervisor: Supervisor) -> bool:
+    return not supervisor.agents
 
 
 async def is_in(world: World, session_id: str, status: SessionStatus) -> bool:

@@ -22,7 +22,7 @@ from holdfast.agents.permission_request import PermissionOption, PermissionReque
 from holdfast.agents.permissions import Decision, Policy, ToolCall
 from holdfast.agents.wire import INVALID_PARAMS, Refusal
 from holdfast.agents.workspace import Workspace
-from holdfast.errors import HoldfastError
+from holdfast.errors import Conflict, HoldfastError
 from holdfast.model.ids import SessionId
 from holdfast.model.question import (
     NewQuestionSet,
@@ -42,6 +42,9 @@ T = TypeVar("T")
 Audit = Callable[[str, str, dict[str, Any]], Awaitable[None]]
 """Records an action, its outcome and what belongs to it."""
 
+MAX_OPEN = 32
+"""How many requests of a session's agent wait for people at a time: nobody reads more of them."""
+
 TRIES = 5
 """How often a form is put to a person whose answers do not fit."""
 
@@ -55,6 +58,15 @@ _WEB_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 class NobodyToAsk(HoldfastError):
     code = "nobody_to_ask"
     status = 503
+
+
+class TooManyQuestions(Conflict):
+    code = "too_many_questions"
+    status = 429
+    retriable = True
+
+    def __init__(self) -> None:
+        super().__init__(f"{MAX_OPEN} requests already wait for a person, which is the limit.")
 
 
 class _ElicitationRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -205,6 +217,8 @@ class Asking:
         """Ask, and wait: the set as a person settled it, or as it is when nobody did in time."""
         if self._box is None:
             raise NobodyToAsk("Nobody can be asked: no place for questions is configured.")
+        if self.pending > MAX_OPEN:
+            raise TooManyQuestions
         new = NewQuestionSet(
             questions=questions,
             kind=kind,

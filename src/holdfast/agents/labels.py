@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def readable(text: str) -> str:
+    """`text` without what cannot be stored."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 def shown(text: str) -> str:
-    """`text` without what cannot be stored, and without space around it."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").strip()
+    """The same, without space around it."""
+    return readable(text).strip()
 
 
 def unique_labels(names: Sequence[str]) -> tuple[str, ...]:

@@ -15,16 +15,24 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
+from holdfast.agents.labels import readable
 from holdfast.agents.primer import Primer
-from holdfast.agents.process import AgentProcess
-from holdfast.agents.protocol import CLIENT_CAPABILITIES, VERSION, Initialized, Opened, Prompted
+from holdfast.agents.process import LAST_WORDS_SECONDS, AgentProcess
+from holdfast.agents.protocol import (
+    CLIENT_CAPABILITIES,
+    VERSION,
+    Initialized,
+    NewlyOpened,
+    Opened,
+    Prompted,
+)
 from holdfast.agents.recorder import Recorder, until_stored
 from holdfast.agents.services import Services
-from holdfast.agents.wire import AgentError, ConnectionLost, Wire
+from holdfast.agents.wire import UNREADABLE, AgentError, ConnectionLost, Wire
 from holdfast.errors import Conflict, HoldfastError, TurnEnded
 from holdfast.model.message import Message
 from holdfast.model.session import Session, SessionPatch
@@ -35,11 +43,10 @@ from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.agents")
 
+T = TypeVar("T")
+
 REPORTED_STDERR = 4000
 """How much of the end of a dead agent's standard error its session keeps."""
-
-DRAIN_SECONDS = 1.0
-"""How long the last words of a dead agent are waited for: a helper of it may hold the pipe open."""
 
 NEVER_SENT = "The session ended before this prompt was sent to the agent."
 
@@ -65,6 +72,14 @@ class AgentSilent(HoldfastError):
 
     def __init__(self, method: str, seconds: float) -> None:
         super().__init__(f"The agent did not answer {method} within {seconds:g} seconds.")
+
+
+class AnswerNotUnderstood(HoldfastError):
+    code = "agent_answer_not_understood"
+    status = 502
+
+    def __init__(self, method: str, why: Exception) -> None:
+        super().__init__(f"The agent's answer to {method} was not understood: {why}.")
 
 
 class AgentNotRunning(Conflict):
@@ -120,16 +135,16 @@ class LiveAgent:
 
     async def initialize(self) -> None:
         about_us = {"name": "holdfast", "title": "Holdfast", "version": version("holdfast")}
-        answer = await self._ask(
+        self.capabilities = await self._ask(
             "initialize",
             {"protocolVersion": VERSION, "clientCapabilities": CLIENT_CAPABILITIES, "clientInfo": about_us},
+            Initialized,
         )
-        self.capabilities = msgspec.json.decode(answer, type=Initialized)
 
     async def open_new(self, cwd: str, mcp_servers: Sequence[Any], primer: Primer | None) -> None:
         """Open a session with the agent; with a primer, one that goes on where another stopped."""
-        opened = await self._open("session/new", {"cwd": cwd, "mcpServers": mcp_servers})
-        self._agent_session = opened.session_id or ""
+        opened = await self._ask("session/new", {"cwd": cwd, "mcpServers": mcp_servers}, NewlyOpened)
+        self._agent_session = opened.session_id
         self._primer = primer
         self._recorder.replaying = False
         await self._describe(opened)
@@ -144,13 +159,16 @@ class LiveAgent:
         have answered, so nothing is asked of them until they have been quiet for `settle` seconds.
         """
         self._recorder.replaying = True
-        opened = await self._open(
-            f"session/{method}", {"sessionId": agent_session, "cwd": cwd, "mcpServers": mcp_servers}
+        opened = await self._ask(
+            f"session/{method}",
+            {"sessionId": agent_session, "cwd": cwd, "mcpServers": mcp_servers},
+            cast("type[Opened | None]", Opened | None),
         )
         self._agent_session = agent_session
         while (quiet := self._now() - self._last_sign) < settle:  # noqa: ASYNC110  # nothing tells of silence
             await asyncio.sleep(settle - quiet)
-        await self._describe(opened)
+        if opened is not None:
+            await self._describe(opened)
 
     def work(self, ended: Callable[[LiveAgent], None]) -> None:
         """Take turns from now on, and watch the process; `ended` is told when it is gone."""
@@ -168,7 +186,7 @@ class LiveAgent:
 
     async def last_words(self) -> str:
         """How the process ended, if it has, and the end of what it wrote to its standard error."""
-        await asyncio.wait([self.process.exited], timeout=DRAIN_SECONDS)
+        await asyncio.wait([self.process.exited], timeout=LAST_WORDS_SECONDS)
         how = _how_it_ended(self.process.exited.result()) if self.process.exited.done() else ""
         return "\n".join(part for part in (how, self._stderr()) if part)
 
@@ -191,22 +209,23 @@ class LiveAgent:
         if not self._turns:
             return
         with suppress(TimeoutError, ConnectionLost):
-            async with asyncio.timeout(self._limits.cancel):
+            async with asyncio.timeout(self._limits.cancel):  # the agent may not read what it is sent
                 await self._prompted.wait()
-            # Some agents answer a cancel only when their own requests have been answered.
-            self._services.asking.cancel_all()
-            await self._wire.notify("session/cancel", {"sessionId": self._agent_session})
+                # Some agents answer a cancel only when their own requests have been answered.
+                self._services.asking.cancel_all()
+                await self._wire.notify("session/cancel", {"sessionId": self._agent_session})
 
     async def set_mode(self, mode: str) -> None:
-        await self._ask("session/set_mode", {"sessionId": self._agent_session, "modeId": mode})
+        await self._ask("session/set_mode", {"sessionId": self._agent_session, "modeId": mode}, Any)
         await self._set({"modes": {"currentModeId": mode}})
 
     async def set_config(self, option: str, value: Any) -> None:
-        answer = await self._ask(
+        changed = await self._ask(
             "session/set_config_option",
             {"sessionId": self._agent_session, "configId": option, "value": value},
+            Opened,
         )
-        await self._describe(msgspec.json.decode(answer, type=Opened))
+        await self._describe(changed)
 
     @property
     def turns(self) -> int:
@@ -255,8 +274,10 @@ class LiveAgent:
             async with self._accepting:  # what was accepted until now is dealt with below
                 pass
             if self._turns and self._working is not None and not self._is_lost:
-                await self.cancel_turn()
-                await asyncio.wait([self._working], timeout=self._limits.cancel)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._limits.cancel):
+                        await self.cancel_turn()
+                        await asyncio.wait([self._working])
             await self._services.close()
             await self._end_process()
             await _stopped(self._working)
@@ -269,8 +290,9 @@ class LiveAgent:
 
     async def _end_process(self) -> None:
         await self.process.end()
-        await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
+        await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
         await _stopped(self._reading)
+        await self.process.close()
         self._wire.lose("The agent was ended.")
 
     async def _store_end(
@@ -304,6 +326,7 @@ class LiveAgent:
                 return  # whoever ends the session also ends its turns
             except HoldfastError as error:
                 log.error("session %s: turn %s: %s", self.session_id, turn.id, error)
+                await self._fail(turn, str(error))
             self._turns.popleft()
             if self._ending is not None:
                 return
@@ -315,19 +338,21 @@ class LiveAgent:
         blocks = [{"type": "text", "text": text}]
         if self._primer is not None:
             blocks.insert(0, {"type": "text", "text": self._primer.text})
-        answer = await self._wire.post("session/prompt", {"sessionId": self._agent_session, "prompt": blocks})
-        self._prompted.set()
+        asking = asyncio.create_task(
+            self._wire.request("session/prompt", {"sessionId": self._agent_session, "prompt": blocks})
+        )
+        self._prompted.set()  # whoever waits for it runs after the task has begun, and has written
         try:
-            prompted = msgspec.json.decode(await self._patiently(answer), type=Prompted)
-        except AgentError as error:
+            prompted = _understood("session/prompt", await self._patiently(asking), Prompted)
+        except (AgentError, AnswerNotUnderstood) as error:
             await self._fail(turn, str(error))
-        except msgspec.ValidationError as error:
-            await self._fail(turn, f"The agent's answer to the prompt was not understood: {error}.")
         else:
             self._primer = None
             await self._complete(turn, prompted)
+        finally:
+            asking.cancel()
 
-    async def _patiently(self, answer: asyncio.Future[msgspec.Raw]) -> msgspec.Raw:
+    async def _patiently(self, answer: asyncio.Task[msgspec.Raw]) -> msgspec.Raw:
         """The answer, with one warning when there is no sign of life. A late answer is still an answer."""
         began = self._now()
         while not answer.done():
@@ -349,9 +374,9 @@ class LiveAgent:
     async def _complete(self, turn: Turn, prompted: Prompted) -> None:
         text = await self._recorder.end_turn()
         answer = TurnAnswer(
-            agent_answer_summary=summary(text),
+            agent_answer_summary=summary(readable(text)),
             usage=prompted.token_usage,
-            stop_reason=prompted.stop_reason,
+            stop_reason=summary(readable(prompted.stop_reason)),
         )
         await until_stored(
             lambda: self._store.complete_turn(self.session_id, turn.id, answer), self.session_id
@@ -361,7 +386,10 @@ class LiveAgent:
         await self._recorder.end_turn()
         await self._recorder.note(why)
         failure = TurnFailure(errors=(why,), stop_reason="error")
-        await until_stored(lambda: self._store.fail_turn(self.session_id, turn.id, failure), self.session_id)
+        with suppress(TurnEnded):
+            await until_stored(
+                lambda: self._store.fail_turn(self.session_id, turn.id, failure), self.session_id
+            )
 
     # Watching
 
@@ -391,8 +419,8 @@ class LiveAgent:
 
     async def _report_death(self) -> None:
         """The agent ended by itself, or broke its pipes; what it still said before is read first."""
-        await asyncio.wait([self.process.exited], timeout=DRAIN_SECONDS)
-        await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
+        await asyncio.wait([self.process.exited], timeout=LAST_WORDS_SECONDS)
+        await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
         code = self.process.exited.result() if self.process.exited.done() else None
         if code == 0 and not self._turns:
             await self.end(SessionStatus.COMPLETED, "agent_exited", "The agent ended by itself.")
@@ -413,15 +441,13 @@ class LiveAgent:
 
     # Requests of ours
 
-    async def _open(self, method: str, params: dict[str, Any]) -> Opened:
-        return msgspec.json.decode(await self._ask(method, params), type=Opened)
-
-    async def _ask(self, method: str, params: dict[str, Any]) -> msgspec.Raw:
+    async def _ask(self, method: str, params: dict[str, Any], kind: type[T]) -> T:
         try:
             async with asyncio.timeout(self._limits.answer):
-                return await self._wire.request(method, params)
+                answer = await self._wire.request(method, params)
         except TimeoutError:
             raise AgentSilent(method, self._limits.answer) from None
+        return _understood(method, answer, kind)
 
     async def _describe(self, opened: Opened) -> None:
         """Store what the agent offers in its session."""
@@ -437,6 +463,13 @@ class LiveAgent:
         await self._store.patch(
             self.session_id, SessionPatch(agent_session_id=self._agent_session, agent_state=state)
         )
+
+
+def _understood(method: str, answer: msgspec.Raw, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except UNREADABLE as error:
+        raise AnswerNotUnderstood(method, error) from None
 
 
 async def _stopped(*tasks: asyncio.Task[None] | None) -> None:

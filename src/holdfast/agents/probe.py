@@ -12,7 +12,7 @@ import msgspec
 from holdfast.agents.catalogue import AgentEntry, AgentNotInstalled
 from holdfast.agents.process import AgentProcess
 from holdfast.agents.protocol import CLIENT_CAPABILITIES, VERSION, Initialized
-from holdfast.agents.wire import UNKNOWN_METHOD, AgentError, ConnectionLost, Refusal, Wire
+from holdfast.agents.wire import UNKNOWN_METHOD, UNREADABLE, AgentError, ConnectionLost, Refusal, Wire
 
 SECONDS = 20.0
 """How long an agent may take: the slowest that was measured needs seven."""
@@ -56,13 +56,14 @@ async def probe(entry: AgentEntry, *, seconds: float = SECONDS) -> Probe:
                 about = await _initialize(wire)
         except TimeoutError:
             return Probe(path=path, problem=f"It did not answer within {seconds:g} seconds.")
-        except (AgentError, ConnectionLost, msgspec.ValidationError) as error:
+        except (AgentError, ConnectionLost, *UNREADABLE) as error:
             last = process.stderr_tail.strip().splitlines()[-1:]
             return Probe(path=path, problem=" ".join([str(error), *last]))
         finally:
             await process.end()
             reading.cancel()
             await asyncio.wait([reading])
+            await process.close()
     return Probe(path=path, answers=True, name=_called(about))
 
 

@@ -4,6 +4,9 @@ Agents start helpers and relaunch themselves, so a signal to the process that wa
 leave another one working on. Every agent therefore leads a process group, every signal goes to
 the group, and the agent has ended when the group is empty. That its first process has ended is
 seen from its status and not from its pipes, which a helper may hold open.
+
+A helper may leave the group, as daemons do. It still carries the session's id in its environment,
+and is found by that. Only a program that also empties its environment escapes.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, NamedTuple, Self
 
 import psutil
 
@@ -29,6 +32,12 @@ STDIN_SECONDS = 2.0
 TERM_SECONDS = 2.0
 KILL_SECONDS = 5.0
 """How long an agent is given to go after its input was closed, SIGTERM, SIGKILL."""
+
+LAST_WORDS_SECONDS = 1.0
+"""How long the end of a dead agent's output is waited for: something may still hold its pipes open."""
+
+SESSION_VARIABLE = "HOLDFAST_SESSION"
+"""Tells an agent, and all that it starts, in which session it is; and tells us what belongs to it."""
 
 READ_LIMIT = 512 * 1024
 """How much of an agent's output waits here before the pipe is left to fill."""
@@ -41,24 +50,26 @@ class AgentProcess:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
+        session: str | None,
         stdin: asyncio.StreamWriter,
-        stdout: asyncio.StreamReader,
-        stderr: asyncio.StreamReader,
+        stdout: _Pipe,
+        stderr: _Pipe,
     ) -> None:
         self.pid = process.pid
         """Also the number of its group."""
         self.started = start_time(process.pid) or time.time()
         self.exited = exit_code(process)
         """The exit code of the process that was started; the signal's number, negative, if one ended it."""
+        self._session = session
         self._stdin = stdin
-        self._stdout = stdout
+        self._stdout, self._stderr = stdout, stderr
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
-        self._draining = asyncio.get_running_loop().create_task(self._drain(stderr))
+        self._draining = asyncio.get_running_loop().create_task(self._drain())
 
     @classmethod
     async def start(cls, command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Self:
-        """Start `command` in `cwd` with exactly `environment`."""
+        """Start `command` in `cwd` with exactly `environment`, which may name its session."""
         process = subprocess.Popen(  # noqa: ASYNC220  # asyncio's own waits for the pipes, see above
             command,
             cwd=cwd,
@@ -71,13 +82,14 @@ class AgentProcess:
         )
         return cls(
             process,
+            environment.get(SESSION_VARIABLE),
             await _writer(process.stdin),
-            await _reader(process.stdout),
-            await _reader(process.stderr),
+            await _Pipe.open(process.stdout),
+            await _Pipe.open(process.stderr),
         )
 
     async def read(self, size: int) -> bytes:
-        return await self._stdout.read(size)
+        return await self._stdout.reader.read(size)
 
     async def write(self, data: bytes) -> None:
         self._stdin.write(data)
@@ -92,22 +104,23 @@ class AgentProcess:
         signal_group(self.pid, signal.SIGKILL)
 
     async def end(self) -> None:
-        """Close its input, then SIGTERM, then SIGKILL to the group, until nothing of it is left."""
+        """Close its input, then SIGTERM, then SIGKILL, until nothing of it is left but unread output."""
         self._stdin.close()
-        for sign, seconds in (
-            (None, STDIN_SECONDS),
-            (signal.SIGTERM, TERM_SECONDS),
-            (signal.SIGKILL, KILL_SECONDS),
-        ):
-            if sign is not None:
-                signal_group(self.pid, sign)
-            if await group_gone(self.pid, seconds):
-                break
+        if not await _all_gone(self.pid, self._session, STDIN_SECONDS):
+            await _end_all(self.pid, self._session)
+        await asyncio.wait([self._draining], timeout=LAST_WORDS_SECONDS)
+
+    async def close(self) -> None:
+        """Let go of its pipes, whoever else holds them."""
         self._draining.cancel()
         await asyncio.wait([self._draining])
+        if self._stdin.transport.get_write_buffer_size():  # it is closed, and waits for somebody to read
+            self._stdin.transport.abort()
+        self._stdout.transport.close()
+        self._stderr.transport.close()
 
-    async def _drain(self, stderr: asyncio.StreamReader) -> None:
-        while data := await stderr.read(STDERR_KEPT):
+    async def _drain(self) -> None:
+        while data := await self._stderr.reader.read(STDERR_KEPT):
             self._tail.append(data)
             self._tail_size += len(data)
             while self._tail_size > STDERR_KEPT and len(self._tail) > 1:
@@ -148,30 +161,64 @@ def signal_group(group: int, sign: signal.Signals) -> None:
         return
 
 
-async def group_gone(group: int, seconds: float) -> bool:
-    """Whether nothing of a process group is left, waiting up to `seconds` for that."""
+async def sweep(group: int, started: float, session: str | None = None) -> bool:
+    """End what is left of a process group, or of a whole session; whether there was anything.
+
+    The recorded start time must be that of the group's leader, or of nobody: a leader that ended
+    leaves its helpers behind, and a number that now belongs to somebody else is left alone.
+    """
+    leader = start_time(group)
+    ours = group if leader is None or abs(leader - started) <= 1 else None
+    if await _all_gone(ours, session, 0):
+        return False
+    await _end_all(ours, session)
+    return True
+
+
+def strays(session: str | None) -> list[psutil.Process]:
+    """Everything that runs with the session's id in its environment."""
+    if session is None:
+        return []
+    return [process for process in psutil.process_iter() if _is_stray(process, session)]
+
+
+async def _end_all(group: int | None, session: str | None) -> None:
+    for sign, seconds in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
+        if group is not None:
+            signal_group(group, sign)
+        for process in await asyncio.to_thread(strays, session):
+            with suppress(psutil.Error):  # gone meanwhile
+                process.send_signal(sign)
+        if await _all_gone(group, session, seconds):
+            return
+
+
+async def _all_gone(group: int | None, session: str | None, seconds: float) -> bool:
+    """Whether nothing is left of a process group and its session, waiting up to `seconds` for that."""
     deadline = asyncio.get_running_loop().time() + seconds
-    while _group_lives(group):
+    while not await _is_gone(group, session):
         if asyncio.get_running_loop().time() >= deadline:
             return False
         await asyncio.sleep(POLL_SECONDS)
     return True
 
 
-async def sweep(group: int, started: float) -> bool:
-    """End what a dead server left of an agent; whether there was anything.
-
-    The recorded start time must be that of the group's leader, or of nobody: a leader that ended
-    leaves its helpers behind, and a number that now belongs to somebody else is left alone.
-    """
-    leader = start_time(group)
-    if (leader is not None and abs(leader - started) > 1) or not _group_lives(group):
+async def _is_gone(group: int | None, session: str | None) -> bool:
+    if group is not None and _group_lives(group):
         return False
-    for sign, seconds in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
-        signal_group(group, sign)
-        if await group_gone(group, seconds):
-            break
-    return True
+    left = await asyncio.to_thread(strays, session)
+    return not left
+
+
+def _is_stray(process: psutil.Process, session: str) -> bool:
+    try:
+        return (
+            process.environ().get(SESSION_VARIABLE) == session
+            and process.status() != psutil.STATUS_ZOMBIE
+            and process.pid != os.getpid()
+        )
+    except psutil.Error:
+        return False
 
 
 def _group_lives(group: int) -> bool:
@@ -190,12 +237,19 @@ def _is_running_member(pid: int, group: int) -> bool:
         return False
 
 
-async def _reader(pipe: IO[bytes] | None) -> asyncio.StreamReader:
-    assert pipe is not None
-    reader = asyncio.StreamReader(limit=READ_LIMIT)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    return reader
+class _Pipe(NamedTuple):
+    """A pipe that is read as it fills."""
+
+    reader: asyncio.StreamReader
+    transport: asyncio.ReadTransport
+
+    @classmethod
+    async def open(cls, pipe: IO[bytes] | None) -> Self:
+        assert pipe is not None
+        reader = asyncio.StreamReader(limit=READ_LIMIT)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+        return cls(reader, transport)
 
 
 async def _writer(pipe: IO[bytes] | None) -> asyncio.StreamWriter:

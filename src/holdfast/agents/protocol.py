@@ -20,6 +20,9 @@ CLIENT_CAPABILITIES: dict[str, Any] = {
     "elicitation": {"form": {}, "url": {}},
 }
 
+MAX_TOKENS = 10**12
+"""The greatest number of tokens that a turn is believed to have used."""
+
 Meta = dict[str, Any]
 
 
@@ -169,41 +172,40 @@ class Initialized(_Shape, kw_only=True):
 
 
 class Opened(_Shape, kw_only=True):
-    """The answer to `session/new`; the one to `session/load` and `session/resume` has no id."""
+    """The answer to `session/load` and `session/resume`."""
 
-    session_id: str | None = None
     modes: dict[str, Any] | None = None
     models: dict[str, Any] | None = None
     config_options: list[Any] | None = None
 
 
-class _Usage(_Shape, kw_only=True):
-    input_tokens: int = 0
-    output_tokens: int = 0
+class NewlyOpened(Opened, kw_only=True):
+    """The answer to `session/new`."""
+
+    session_id: str
 
 
 class Prompted(_Shape, kw_only=True):
     """The answer to `session/prompt`: the turn has ended."""
 
     stop_reason: str = "end_turn"
-    usage: _Usage | None = None
-    meta: Meta | None = msgspec.field(default=None, name="_meta")
+    usage: Any = None
+    meta: Any = msgspec.field(default=None, name="_meta")
 
     @property
     def token_usage(self) -> TokenUsage:
-        if self.usage is not None:
-            return TokenUsage(max(self.usage.input_tokens, 0), max(self.usage.output_tokens, 0))
-        return _quota(self.meta or {})
+        """The usage, where the protocol has it or where Gemini CLI puts it."""
+        if isinstance(self.usage, dict):
+            return _counted(self.usage, "inputTokens", "outputTokens")
+        quota = self.meta.get("quota") if isinstance(self.meta, dict) else None
+        counts = quota.get("token_count") if isinstance(quota, dict) else None
+        return _counted(counts, "input_tokens", "output_tokens") if isinstance(counts, dict) else TokenUsage()
 
 
-def _quota(meta: Meta) -> TokenUsage:
-    """The usage that Gemini CLI puts into `_meta`."""
-    quota = meta.get("quota")
-    count = quota.get("token_count") if isinstance(quota, dict) else None
-    if not isinstance(count, dict):
-        return TokenUsage()
-    used = [count.get(name) for name in ("input_tokens", "output_tokens")]
-    return TokenUsage(*(number if isinstance(number, int) and number > 0 else 0 for number in used))
+def _counted(counts: dict[str, Any], *names: str) -> TokenUsage:
+    """Two counts of tokens; what cannot be a count of tokens is none."""
+    used = [counts.get(name) for name in names]
+    return TokenUsage(*(n if type(n) is int and 0 < n <= MAX_TOKENS else 0 for n in used))
 
 
 # What an agent asks for

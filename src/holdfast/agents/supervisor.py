@@ -24,9 +24,9 @@ import msgspec
 
 from holdfast.agents.asking import Asking
 from holdfast.agents.catalogue import AgentEntry, Catalogue
-from holdfast.agents.live import AgentNotRunning, AgentSilent, Limits, LiveAgent
+from holdfast.agents.live import AgentNotRunning, AgentSilent, AnswerNotUnderstood, Limits, LiveAgent
 from holdfast.agents.primer import make_primer
-from holdfast.agents.process import AgentProcess, sweep
+from holdfast.agents.process import KILL_SECONDS, SESSION_VARIABLE, AgentProcess, sweep
 from holdfast.agents.recorder import Recorder
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.services import Services
@@ -229,7 +229,9 @@ class Supervisor:
         """Put right what servers that died have left: processes, turns, sessions, open questions."""
         left = await self._store.claim_abandoned_processes()
         interrupted = {record.session_id for record in left}
-        ended = await asyncio.gather(*(sweep(record.process_group, record.started) for record in left))
+        ended = await asyncio.gather(
+            *(sweep(record.process_group, record.started, record.session_id) for record in left)
+        )
         if any(ended):
             log.warning("%d agents of a server that died were still running, and were ended", sum(ended))
         for turn in await self._store.pending_turns():
@@ -245,18 +247,15 @@ class Supervisor:
         """End every agent, all at once. Whatever is left after ten seconds is killed."""
         self._closing = True
         agents = list(self._agents.values())
-        try:
-            async with asyncio.timeout(SHUTDOWN_SECONDS):
-                await asyncio.gather(
-                    *(
-                        agent.end(SessionStatus.CANCELLED, "shutdown", "The server was shut down.")
-                        for agent in agents
-                    )
-                )
-        except TimeoutError:
-            log.error("agents did not end within %g seconds and are killed", SHUTDOWN_SECONDS)
+        endings = [
+            asyncio.create_task(agent.end(SessionStatus.CANCELLED, "shutdown", "The server was shut down."))
+            for agent in agents
+        ]
+        if endings and (late := (await asyncio.wait(endings, timeout=SHUTDOWN_SECONDS))[1]):
+            log.error("%d agents did not end within %g seconds and are killed", len(late), SHUTDOWN_SECONDS)
             for agent in agents:
                 agent.process.kill()
+            await asyncio.wait(late, timeout=KILL_SECONDS)
 
     # Starting
 
@@ -281,7 +280,7 @@ class Supervisor:
         try:
             await agent.initialize()
             await self._open(agent, session, entry, path)
-        except (AgentError, AgentSilent, ConnectionLost, msgspec.ValidationError) as error:
+        except (AgentError, AgentSilent, AnswerNotUnderstood, ConnectionLost, InvalidInput) as error:
             await agent.discard()
             words = await agent.last_words()
             raise StartFailed(
@@ -297,15 +296,15 @@ class Supervisor:
 
     async def _start(self, session: Session, entry: AgentEntry, path: Path) -> LiveAgent:
         workspace = Workspace(path)
-        environment = entry.environment()
         try:
-            process = await AgentProcess.start(entry.command_line(path), path, environment)
+            process = await AgentProcess.start(entry.command_line(path), path, _environment(session, entry))
         except OSError as error:
             raise StartFailed(f"The agent {session.agent!r} cannot be started: {error}.") from error
         try:
             await self._store.record_process(session.id, process.pid, process.started)
         except BaseException:
             await asyncio.shield(process.end())
+            await process.close()
             raise
         return LiveAgent(self._store, session, process, *self._parts(session, entry, workspace), self._limits)
 
@@ -329,7 +328,7 @@ class Supervisor:
             await self._store.record_process(session.id, group, at)
 
         terminals = Terminals(
-            workspace, entry.environment(), started=started, ended=self._store.forget_process
+            workspace, _environment(session, entry), started=started, ended=self._store.forget_process
         )
         asking = Asking(
             self._box,
@@ -355,7 +354,7 @@ class Supervisor:
                         method, session.agent_session_id, str(path), servers, entry.replay_seconds
                     )
                 return
-            except AgentError as error:
+            except (AgentError, AnswerNotUnderstood) as error:
                 log.warning("session %s: the agent cannot %s it: %s", session.id, method, error)
         primer = await make_primer(self._store, session.id)
         await agent.open_new(str(path), servers, primer)
@@ -405,6 +404,8 @@ class Supervisor:
         said = f"{said} by {store.user}."
         if agent := self._agents.get(session.id):
             await agent.end(status, None, said)
+        elif await self._store.processes(session.id):
+            raise ServedElsewhere(session.id)
         elif session.status is not status:
             await store.append_messages(session.id, [Message.system(said)])
             await store.patch(session.id, SessionPatch(status=status, status_reason=None))
@@ -449,6 +450,11 @@ def _ways_back(agent: LiveAgent, session: Session, entry: AgentEntry) -> list[st
     if not entry.loads_in_first_minute and opened.startswith(f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"):
         ways = [method for method in ways if method != "load"]
     return ways
+
+
+def _environment(session: Session, entry: AgentEntry) -> dict[str, str]:
+    """What an agent and its commands see; by the session's id, all that they start is found."""
+    return entry.environment() | {SESSION_VARIABLE: session.id}
 
 
 def _repo_of(session: Session) -> RepoId:

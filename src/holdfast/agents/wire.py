@@ -5,7 +5,7 @@ object, too long, or an answer nobody asked for is reported with its raw text an
 Lines are taken in order, one at a time, and the next is read only when the last one was dealt
 with, so what an agent says is stored in the order it said it, and a full store slows the agent
 instead of filling the memory. Only requests of the agent run beside the reading, because some
-wait for a person.
+wait for a person; when too many are open, the reading waits for one of them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from typing import Any, Protocol
 
 import msgspec
 
+from holdfast.agents.lines import MAX_DEPTH, depth, mended
 from holdfast.errors import HoldfastError
 
 log = logging.getLogger("holdfast.agents")
 
 MAX_LINE = 32 * 1024 * 1024
 """The longest line that is read; a longer one is skipped."""
+
+MAX_REQUESTS = 64
+"""How many requests of an agent are worked on at a time."""
 
 READ_SIZE = 256 * 1024
 
@@ -85,6 +89,9 @@ REQUEST_CANCELLED = -32800
 
 CANCEL_REQUEST = "$/cancel_request"
 
+UNREADABLE = (msgspec.DecodeError, RecursionError)
+"""What comes of decoding something that an agent wrote, and that is not what it should be."""
+
 _WITHDRAWN = "withdrawn by the agent"
 
 
@@ -126,8 +133,9 @@ class Wire:
         self._max_line = max_line
         self._next_id = 0
         self._pending: dict[int, tuple[str, asyncio.Future[msgspec.Raw]]] = {}
-        self._answering: dict[bytes, asyncio.Task[None]] = {}
-        """Requests of the agent, by the id it gave them."""
+        self._answering: dict[asyncio.Task[None], bytes] = {}
+        """Requests of the agent, with the ids it gave them, which need not differ."""
+        self._places = asyncio.Semaphore(MAX_REQUESTS)
         self._lost: ConnectionLost | None = None
 
     async def request(self, method: str, params: Any) -> msgspec.Raw:
@@ -158,7 +166,7 @@ class Wire:
         try:
             async with asyncio.TaskGroup() as requests:
                 await self._read_lines(requests)
-                for task in self._answering.values():
+                for task in self._answering:
                     task.cancel()  # nobody is left to hear the answer
         finally:
             self.lose("The agent closed its output.")
@@ -199,32 +207,39 @@ class Wire:
         if not raw.strip():
             return
         self.last_lines.append(raw[:SHOWN].decode(errors="replace"))
+        if depth(raw) > MAX_DEPTH:
+            self._odd(f"a line is nested deeper than {MAX_DEPTH}", raw)
+            return
         try:
-            line = _decode_line(raw)
-        except msgspec.DecodeError as error:
+            text = mended(raw)
+            line = _decode_line(text)
+        except UNREADABLE as error:
             self._odd(f"a line is not JSON-RPC ({error})", raw)
             return
+        if text != raw:
+            self._odd("a line has parts that are no text", raw)
         if line.method is not msgspec.UNSET:
             if line.id is msgspec.UNSET:
                 await self._notified(line.method, line.params, raw)
             else:
-                self._begin_answer(bytes(line.id), line.method, line.params, requests)
+                await self._begin_answer(bytes(line.id), line.method, line.params, requests)
         elif line.id is not msgspec.UNSET:
             self._answered(line, raw)
         else:
             self._odd("a line has neither a method nor an id", raw)
 
-    def _begin_answer(
+    async def _begin_answer(
         self, number: bytes, method: str, params: msgspec.Raw, requests: asyncio.TaskGroup
     ) -> None:
+        await self._places.acquire()
         task = requests.create_task(self._requested(number, method, params))
-        self._answering[number] = task
+        self._answering[task] = number
+        task.add_done_callback(self._forget)
+        await asyncio.sleep(0)  # a task that has not begun could not answer when it is withdrawn
 
-        def forget(_: asyncio.Task[None]) -> None:
-            if self._answering.get(number) is task:
-                del self._answering[number]
-
-        task.add_done_callback(forget)
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        del self._answering[task]
+        self._places.release()
 
     async def _notified(self, method: str, params: msgspec.Raw, raw: bytes) -> None:
         try:
@@ -232,13 +247,14 @@ class Wire:
                 self._withdrawn(_decode_withdrawal(params).request_id)
             else:
                 await self._handler.notified(method, params)
-        except msgspec.ValidationError as error:
+        except UNREADABLE as error:
             self._odd(f"{method} has another shape ({error})", raw)
 
     def _withdrawn(self, number: msgspec.Raw) -> None:
         """The agent no longer wants the answer to one of its requests."""
-        if task := self._answering.get(bytes(number)):
-            task.cancel(_WITHDRAWN)
+        for task, its_number in self._answering.items():
+            if its_number == bytes(number):
+                task.cancel(_WITHDRAWN)
 
     async def _requested(self, number: bytes, method: str, params: msgspec.Raw) -> None:
         """Answer a request of the agent, under the id it gave, whatever its type."""
@@ -251,7 +267,7 @@ class Wire:
             answer["error"] = {"code": REQUEST_CANCELLED, "message": "The request was withdrawn."}
         except Refusal as refusal:
             answer["error"] = {"code": refusal.code, "message": str(refusal)}
-        except msgspec.ValidationError as error:
+        except UNREADABLE as error:
             answer["error"] = {"code": INVALID_PARAMS, "message": str(error)}
         except HoldfastError as error:
             answer["error"] = {"code": INTERNAL_ERROR, "message": str(error)}
