@@ -5,7 +5,7 @@ import random
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from tests.questions.processes import together, worker
 from tests.questions.sets import NEW, names
 
 KILLS = 6
+ROUNDS = 30
 
 
 @pytest.mark.req("ASK-01")
@@ -73,6 +74,28 @@ async def test_of_fifty_who_answer_and_reject_in_five_processes_exactly_one_is_f
         assert all(f"by {winners[0]['won']} through test at " in report["told"] for report in losers)
         assert await box.validate(set_id) == ()
         assert names(directory / set_id)[-2:] == ["request.json", "status.json"]
+
+
+@pytest.mark.req("ASK-16", "ASK-20")
+async def test_four_who_ask_and_four_who_answer_lose_nothing_and_answer_nothing_twice(
+    directory: Path,
+) -> None:
+    """At the limit of sets, so that read ones leave all the while."""
+    async with AsyncExitStack() as stack:
+        answerers = [
+            await stack.enter_async_context(worker("settle_all", directory=str(directory), name=f"p{n}"))
+            for n in range(4)
+        ]
+        for answerer in answerers:
+            answerer.go()
+        heard = await together("ask_and_hear", [{"directory": str(directory), "times": ROUNDS}] * 4)
+        said = [report for answerer in answerers for report in await answerer.kill()]
+    assert len({report["set"] for report in heard}) == 4 * ROUNDS
+    won = [(report["set"], report["won"]) for report in said if "won" in report]
+    told = {(report["set"], report["heard"]) for report in heard}
+    # Whoever won just before it was killed may not have come to say so.
+    assert set(won) <= told
+    assert len(won) == len(set(won)) >= 4 * ROUNDS - len(answerers)
 
 
 @contextmanager

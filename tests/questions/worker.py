@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
+from holdfast.questions.errors import QuestionsRejected
 from holdfast.questions.files import read_json, write_json
 from holdfast.questions.locks import file_lock, guard
 
@@ -114,6 +116,35 @@ async def settle(directory: str, ids: list[str], name: str, tasks: int) -> None:
         await asyncio.gather(*(one(set_id, number) for number in range(tasks)))
 
 
+async def ask_and_hear(directory: str, times: int) -> None:
+    """Ask one set after the other, and report what each was answered."""
+    box = QuestionBox(Path(directory))
+    is_told_to_go()
+    for _ in range(times):
+        asked = await box.ask(NewQuestionSet(questions=(QUESTION,)))
+        try:
+            answered = await box.wait(asked.id)
+            report(set=asked.id, heard=answered.answers[0].custom_text if answered.answers else None)
+        except QuestionsRejected as rejection:
+            report(set=asked.id, heard=rejection.reason)
+        await box.mark_read(asked.id)
+
+
+async def settle_all(directory: str, name: str) -> None:
+    """Answer or reject whatever is open, again and again, until killed."""
+    box = QuestionBox(Path(directory))
+    is_told_to_go()
+    async for changed in box.changes():
+        for set_id in changed:
+            with suppress(HoldfastError):  # somebody else was faster
+                if set_id < "8":
+                    await box.reject(set_id, name, by=name, door="test")
+                else:
+                    said = Answer(question_index=0, custom_text=name)
+                    await box.answer(set_id, [said], by=name, door="test")
+                report(set=set_id, won=name)
+
+
 async def turmoil(directory: str) -> None:
     """Ask, wait, answer, reject and clean up, until killed."""
     box = QuestionBox(Path(directory), limit=1000, retention=timedelta(days=1))
@@ -134,7 +165,11 @@ async def turmoil(directory: str) -> None:
 
 
 ROLES = {
-    each.__name__: each for each in (hold, hold_guard, try_lock, count, write, read_all, ask, settle, turmoil)
+    each.__name__: each
+    for each in (
+        *(hold, hold_guard, try_lock, count, write, read_all),
+        *(ask, settle, ask_and_hear, settle_all, turmoil),
+    )
 }
 
 if __name__ == "__main__":
