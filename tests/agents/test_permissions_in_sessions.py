@@ -94,6 +94,16 @@ async def test_a_question_of_the_agents_own_is_put_to_a_person(world: World) -> 
         assert (await world.ended(session, turn)).agent_answer_summary == "You chose blue. "
 
 
+async def test_an_agent_asks_through_the_mcp_server_it_was_handed(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        turn = await supervisor.prompt(world.store, session.id, "consult Which colour? red | blue")
+        question = await asked(world)
+        assert (question.agent, question.session_id) == ("demo", session.id)
+        await world.box.answer(question.id, choose("blue"), by="ada", door="test")
+        answer = (await world.ended(session, turn)).agent_answer_summary or ""
+        assert answer.endswith("Here are the user's answers:\n\n1. Which colour?\n→ blue ")
+
+
 async def test_a_read_outside_the_repository_is_refused_and_audited(world: World, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cret")
     async with working(world) as (supervisor, session):

@@ -27,7 +27,8 @@ INSTRUCTIONS = {
     "read": "read PATH           read a file through the client",
     "write": "write PATH: TEXT    ask permission, then write a file through the client",
     "run": "run COMMAND         run a command in a terminal of the client",
-    "ask": "ask TEXT? A | B     ask the person",
+    "ask": "ask TEXT? A | B     ask the person, through the client",
+    "consult": "consult TEXT? A | B ask the person, through the MCP server that the client named",
     "slow": "slow N              say N words, a tenth of a second apart",
     "flood": "flood N             say N words as fast as possible",
     "wait": "wait                do nothing until the turn is cancelled",
@@ -49,9 +50,22 @@ class _Prompt(msgspec.Struct, rename="camel"):
     prompt: list[dict[str, Any]]
 
 
+class _Variable(msgspec.Struct):
+    name: str
+    value: str
+
+
+class _McpServer(msgspec.Struct):
+    name: str = ""
+    command: str = ""
+    args: list[str] = []
+    env: list[_Variable] = []
+
+
 class _Opening(msgspec.Struct, rename="camel"):
     cwd: str
     session_id: str = ""
+    mcp_servers: list[_McpServer] = []
 
 
 class _Mode(msgspec.Struct, rename="camel"):
@@ -75,6 +89,8 @@ class DemoAgent:
         self.wire = Wire(read, write, self)
         self._memory = memory
         self._capabilities: dict[str, Any] = {}
+        self.mcp_servers: dict[str, list[_McpServer]] = {}
+        """What the client named for each session."""
         self._workspaces: dict[str, Path] = {}
         self._cancelled: dict[str, asyncio.Event] = {}
         self._calls = 0
@@ -89,7 +105,7 @@ class DemoAgent:
             case "initialize":
                 return self._initialize(msgspec.json.decode(params, type=_Initialize))
             case "session/new":
-                return self._open(msgspec.json.decode(params, type=_Opening).cwd, str(uuid.uuid4()))
+                return self._open(msgspec.json.decode(params, type=_Opening), str(uuid.uuid4()))
             case "session/load" | "session/resume" if self._memory:
                 return await self._reopen(
                     msgspec.json.decode(params, type=_Opening), replay=method == "session/load"
@@ -113,8 +129,9 @@ class DemoAgent:
             },
         }
 
-    def _open(self, cwd: str, session: str) -> dict[str, Any]:
-        self._workspaces[session] = Path(cwd)
+    def _open(self, request: _Opening, session: str) -> dict[str, Any]:
+        self._workspaces[session] = Path(request.cwd)
+        self.mcp_servers[session] = request.mcp_servers
         modes = [{"id": mode, "name": name} for mode, name in MODES.items()]
         return {"sessionId": session, "modes": {"availableModes": modes, "currentModeId": "default"}}
 
@@ -130,7 +147,7 @@ class DemoAgent:
         if replay:
             for line in kept.read_text().splitlines():
                 await self._send(request.session_id, msgspec.json.decode(line))
-        opened = self._open(request.cwd, request.session_id)
+        opened = self._open(request, request.session_id)
         del opened["sessionId"]
         return opened
 
@@ -309,6 +326,29 @@ class _Turn:
         chosen = (answer.get("content") or {}).get("answer")
         await self._say(f"You chose {chosen}." if answer.get("action") == "accept" else "You did not choose.")
 
+    async def _consult(self, text: str) -> None:
+        servers = self._agent.mcp_servers.get(self._session, [])
+        if not servers:
+            await self._say("I would ask, but no MCP server was named.")
+            return
+        prompt, _, choices = text.partition("?")
+        labels = [choice.strip() for choice in choices.split("|") if choice.strip()] or ["Yes", "No"]
+        question = {
+            "prompt": f"{prompt}?",
+            "title": "Question",
+            "options": [{"label": label} for label in labels],
+            "multiSelect": False,
+        }
+        call = asyncio.create_task(_call_tool(servers[0], "ask_user_questions", {"questions": [question]}))
+        cancelled = asyncio.create_task(self._cancelled.wait())
+        await asyncio.wait([call, cancelled], return_when=asyncio.FIRST_COMPLETED)
+        cancelled.cancel()
+        if call.done():
+            await self._say(call.result())
+        else:
+            call.cancel()
+            await asyncio.wait([call])
+
     async def _slow(self, count: str) -> None:
         for number in range(int(count)):
             try:
@@ -353,6 +393,17 @@ class _Turn:
     async def _request(self, method: str, **params: Any) -> Any:
         answer = await self._agent.wire.request(method, {"sessionId": self._session, **params})
         return msgspec.json.decode(answer)
+
+
+async def _call_tool(server: _McpServer, tool: str, arguments: dict[str, Any]) -> str:
+    """What a tool of an MCP server says."""
+    from mcp import Client, StdioServerParameters
+
+    environment = {variable.name: variable.value for variable in server.env}
+    parameters = StdioServerParameters(command=server.command, args=server.args, env=environment)
+    async with Client(parameters) as client:
+        result = await client.call_tool(tool, arguments)
+    return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 async def serve(memory: Path | None) -> None:
