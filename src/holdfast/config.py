@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -63,6 +63,31 @@ class WorkspaceSettings(BaseModel):
     """Also AGENT_SESSION_IDLE_TIMEOUT. How long nothing may happen before a session is completed."""
 
 
+class ServerSettings(BaseModel):
+    """`[server]` in the file, `HOLDFAST_SERVER_…` in the environment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=4747, ge=0, le=65535)
+    hosts: list[str] = []
+    """Names under which the server may be called, besides that of this machine's loopback."""
+    requests_per_second: float = Field(default=1000, ge=0)
+    """How often a user may call; 0 is as often as they like."""
+    max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_keys: str | None = None
+    """The address of the issuer's JSON Web Key Set, or the path of a file that holds it."""
+
+    @model_validator(mode="after")
+    def _whole_jwt(self) -> ServerSettings:
+        given = [self.jwt_issuer, self.jwt_audience, self.jwt_keys]
+        if any(given) and not all(given):
+            raise ValueError("jwt_issuer, jwt_audience and jwt_keys belong together")
+        return self
+
+
 class InboxSettings(BaseModel):
     """`[inbox]` in the file, `HOLDFAST_INBOX_…` in the environment."""
 
@@ -88,6 +113,7 @@ class Settings(BaseSettings):
     """The store's address; a SQLite file in the data directory when none is given."""
     durability: Literal["full", "normal"] = "full"
     questions: QuestionSettings = Field(default_factory=QuestionSettings)
+    server: ServerSettings = Field(default_factory=ServerSettings)
     inbox: InboxSettings = Field(default_factory=InboxSettings)
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
     agents: dict[str, dict[str, Any]] = {}

@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import StoreOption, settings_for
-from holdfast.store import open_store
+from holdfast.cli.options import StoreOption
+from holdfast.config import load_settings
+from holdfast.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from holdfast.server.run import Started
 
 
-def serve(store: StoreOption = None) -> None:
-    """Open the store, and say what is in it. The server itself is not part of this version."""
-    settings = settings_for(store)
+def serve(
+    store: StoreOption = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port; 4747 by default, 0 for any free one.")] = None,
+    no_auth: Annotated[
+        bool,
+        typer.Option("--no-auth", help="Ask nobody who they are: loopback only, for trying only."),
+    ] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+) -> None:
+    """Run the server, with a web page, until it is interrupted."""
+    if find_spec("uvicorn") is None or find_spec("fastapi") is None:
+        raise MissingExtra("The server", "server")
+    from holdfast.server import run
+    from holdfast.telemetry import configure_logging, configure_tracing
 
-    async def look() -> int:
-        async with open_store(settings.store_url, durability=settings.durability) as opened:
-            return (await opened.list()).total
+    settings = load_settings(store=store)
+    listening = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    settings.server = settings.server.model_copy(update=listening)
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    configure_logging(log_level)
+    configure_tracing()
+    asyncio.run(run.serve(settings, auth=not no_auth, announce=_announce))
 
-    total = asyncio.run(look())
-    typer.echo(f"The store at {settings.store_url} is ready and holds {total} sessions.")
-    typer.echo("This version has no server yet: use the library (README.md) and `holdfast db`.")
+
+async def _announce(started: Started) -> None:
+    parts = started.parts
+    repos = await parts.supervisor.repositories.scan(parts.store)
+    catalogue = parts.supervisor.catalogue
+    installed = [name for name in catalogue if catalogue[name].path() is not None]
+    typer.echo(f"Holdfast listens on {started.url}")
+    if started.sign_in is not None:
+        typer.echo(f"Open it signed in (once):  {started.sign_in}")
+    else:
+        typer.echo("Nobody has to sign in: whoever reaches this port can run agents as you.")
+    typer.echo(f"Store:         {parts.settings.store_url}")
+    typer.echo(f"Agents:        {', '.join(installed)}")
+    typer.echo(f"Repositories:  {len(repos)} under {parts.settings.workspace.root.absolute()}")
+    typer.echo(f"Try:           holdfast doctor · curl {started.url}/healthz · docs/http.md")

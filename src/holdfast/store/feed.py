@@ -71,6 +71,8 @@ class Feed:
         self._sessions: dict[int, set[Watch]] = {}
         self._listings: set[Watch] = set()
         self._polling: asyncio.Task[None] | None = None
+        self.commits = 0
+        self.changes = 0
         self.closed = False
         engine.listen(self._committed)
 
@@ -120,6 +122,8 @@ class Feed:
             group.discard(watch)
 
     def _committed(self, session_pks: Set[int]) -> None:
+        self.commits += 1
+        self.changes += len(session_pks)
         for session_pk in session_pks & self._sessions.keys():
             for watch in self._sessions[session_pk]:
                 watch.wake()

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.errors import InvalidInput
 from holdfast.model.ids import id_bytes
+from holdfast.model.status import SessionStatus
 from holdfast.model.times import to_ms
 from holdfast.store.options import SessionFilter, SessionOrder, SessionPage
 from holdfast.store.scope import Scope
@@ -58,6 +59,12 @@ async def page(tx: Transaction, scope: Scope, wanted: SessionFilter) -> SessionP
     )
 
 
+async def totals(tx: Transaction) -> dict[SessionStatus, int]:
+    """How many sessions of all organizations are in each status."""
+    counted: dict[str, int] = {status: int(n) for status, n in await tx.all("session_totals")}
+    return {status: counted.get(status, 0) for status in SessionStatus}
+
+
 async def _equalities(tx: Transaction, scope: Scope, wanted: SessionFilter) -> dict[str, Any]:
     """Column values that must hold, from the filter and from who is asking."""
     if wanted.agent_id is not None:
@@ -92,7 +99,15 @@ def _conditions(equal: dict[str, Any], wanted: SessionFilter) -> tuple[list[str]
     for comparison, moment in _ranges(wanted):
         values.append(to_ms(moment))
         conditions.append(f"{comparison} ${len(values)}")
+    if wanted.text is not None:
+        values.append(f"%{_literal(wanted.text.lower())}%")
+        conditions.append(f"lower(title) LIKE ${len(values)} ESCAPE '!'")
     return conditions, values
+
+
+def _literal(text: str) -> str:
+    """`text` in which LIKE finds no wildcard."""
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 def _ranges(wanted: SessionFilter) -> list[tuple[str, Any]]:
@@ -103,6 +118,11 @@ def _ranges(wanted: SessionFilter) -> list[tuple[str, Any]]:
         ("updated_at <", wanted.updated_before),
     )
     return [(comparison, moment) for comparison, moment in ranges if moment is not None]
+
+
+def _read(wanted: SessionFilter) -> bool:
+    """Whether only reading sessions tells how many match."""
+    return bool(_ranges(wanted)) or wanted.text is not None
 
 
 def _from_cursor(
@@ -128,7 +148,7 @@ def _cursor(order: SessionOrder, pk: int, updated_at: int) -> str:
 async def _total(tx: Transaction, equal: dict[str, Any], wanted: SessionFilter, seen: int | None) -> int:
     if seen is not None and (seen or not wanted.offset):
         return wanted.offset + seen
-    if "organization" in equal and not (set(equal) - {"organization", *_COUNTED}) and not _ranges(wanted):
+    if "organization" in equal and not (set(equal) - {"organization", *_COUNTED}) and not _read(wanted):
         row_key = {"owner": "", "agent": "", "repo_pk": 0} | equal
         rows = await tx.all("session_counts", *(row_key[column] for column in ("organization", *_COUNTED)))
         return sum(n for status, n in rows if wanted.status is None or status in wanted.status)

@@ -16,7 +16,7 @@ from holdfast.model.session import SessionRef
 from holdfast.model.times import from_ms, to_ms
 from holdfast.store import sessions
 from holdfast.store.ids import new_id
-from holdfast.store.options import MAX_SEQ, HistoryOptions, HistoryPage
+from holdfast.store.options import MAX_SEQ, HistoryOptions, HistoryPage, JsonPage
 from holdfast.store.scope import Scope
 from holdfast.store.transaction import Row, Transaction
 
@@ -120,6 +120,14 @@ async def history(tx: Transaction, scope: Scope, ref: SessionRef, options: Histo
     return HistoryPage(messages, older, newer)
 
 
+async def history_page_json(
+    tx: Transaction, scope: Scope, ref: SessionRef, options: HistoryOptions
+) -> JsonPage:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    rows, older, newer = await _page(tx, found.pk, options)
+    return JsonPage(_wire_form(rows).encode(), older, newer)
+
+
 class JsonPiece(msgspec.Struct, frozen=True):
     """Messages in wire form, separated by commas."""
 
@@ -133,8 +141,7 @@ async def history_json(tx: Transaction, scope: Scope, ref: SessionRef, after: in
     found = await sessions.find(tx, scope, ref, writing=False)
     if floors := await open_floors(tx, found.pk):
         rows = await as_they_stand(tx, floors, await tx.all("history_after", found.pk, after, limit))
-        text = ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
-        return JsonPiece(text.encode(), rows[-1][1] if rows else after, len(rows))
+        return JsonPiece(_wire_form(rows).encode(), rows[-1][1] if rows else after, len(rows))
     row = await tx.one("history_as_json", found.pk, after, limit)
     assert row is not None
     text, last_seq, count = row
@@ -215,6 +222,10 @@ def with_text(body: str, more: Sequence[str], **fields: Any) -> str:
     if more:
         content["text"] = content.get("text", "") + msgspec.json.decode(f'"{"".join(more)}"')
     return msgspec.json.encode(parts | {"content": content | fields}).decode()
+
+
+def _wire_form(rows: Sequence[Row]) -> str:
+    return ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
 
 
 def _too_large(size: int, limit: int) -> MessageTooLarge:

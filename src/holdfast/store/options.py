@@ -66,6 +66,14 @@ class HistoryPage(msgspec.Struct, frozen=True):
         return self.messages[index]
 
 
+class JsonPage(msgspec.Struct, frozen=True):
+    """A page of messages in wire form, oldest first, separated by commas."""
+
+    text: bytes
+    older: int | None
+    newer: int | None
+
+
 class SessionOrder(StrEnum):
     CREATED = "created"
     UPDATED = "updated"
@@ -82,6 +90,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     repo_id: RepoId | None = None
     owner: str | None = None
     status: Set[SessionStatus | str] | None = None
+    text: str | None = None
+    """Some of the title, in any case of its letters."""
     created_after: datetime | None = None
     created_before: datetime | None = None
     updated_after: datetime | None = None

@@ -22,6 +22,7 @@ from holdfast.model.message import Message
 from holdfast.model.principal import Principal
 from holdfast.model.records import AuditEntry, Compaction, NewCompaction, ProcessRecord, Repo, Token
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
+from holdfast.model.status import SessionStatus
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, TurnProgress
 from holdfast.store import (
     changes,
@@ -41,6 +42,7 @@ from holdfast.store.options import (
     Changes,
     HistoryOptions,
     HistoryPage,
+    JsonPage,
     SessionFilter,
     SessionPage,
     check_limit,
@@ -162,6 +164,10 @@ class Store:
                 yield b"]" if opening == b"," else b"[]"
                 return
 
+    async def history_page_json(self, ref: SessionRef, options: HistoryOptions) -> JsonPage:
+        """A page of messages in wire form, passed through unparsed."""
+        return await self._read(messages.history_page_json, ref, options)
+
     async def open_stream(
         self, ref: SessionRef, message: Message, *, turn_id: TurnId | None = None
     ) -> MessageStream:
@@ -274,6 +280,13 @@ class Store:
             raise InvalidInput(f"A revision cannot be negative; it is {since}.")
         check_limit(limit)
         return await self._snapshot(changes.since, ref, since, limit)
+
+    async def changed_sessions(self, since: int, *, limit: int = 1000) -> ChangedSessions:
+        """Which of the sessions that this view may list changed after a position of `follow_all`."""
+        if since < 0:
+            raise InvalidInput(f"A position cannot be negative; it is {since}.")
+        check_limit(limit)
+        return await self._snapshot(changes.sessions_after, since, limit)
 
     async def follow(self, ref: SessionRef, since: int = 0) -> AsyncGenerator[Changes, None]:
         """What changed in a session after revision `since`, then every change once it is committed.
@@ -392,6 +405,17 @@ class Store:
             return []
         owner = self._engine.owner
         return await self._engine.write(lambda tx: processes.claim(tx, dead, owner))
+
+    # Figures
+
+    async def count_sessions(self) -> dict[SessionStatus, int]:
+        """How many sessions there are in each status, of all organizations."""
+        return await self._engine.read(listing.totals)
+
+    @property
+    def commits(self) -> tuple[int, int]:
+        """How often this process has committed, and how many changes of sessions were in that."""
+        return self._runtime.feed.commits, self._runtime.feed.changes
 
     # Care
 

@@ -83,6 +83,9 @@ INSERT INTO deleted_sessions (change, id, organization, owner, agent) VALUES ($1
 -- name: session_counts
 SELECT status, n FROM session_counts WHERE organization = $1 AND owner = $2 AND agent = $3 AND repo_pk = $4
 
+-- name: session_totals
+SELECT status, sum(n) FROM session_counts WHERE owner = '' AND agent = '' AND repo_pk = 0 GROUP BY status
+
 -- Filled in by listing.py: the keys are chosen from an index first, and only then joined.
 -- name: session_page
 SELECT {{session_columns}}, c.pk, c.updated_at

@@ -1,0 +1,1 @@
+"""The HTTP server: routes over the one store, the change feed, and the locks on every door."""

@@ -1,0 +1,140 @@
+"""The ASGI application: the gate, the routes, the page, and the document that describes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import holdfast
+from holdfast.server import problems, shapes
+from holdfast.server.gate import Gate
+from holdfast.server.limits import RateLimit
+from holdfast.server.parts import Parts
+from holdfast.server.routes import admin, feeds, operations, questions, repos, sessions
+from holdfast.server.routes.common import problem_answer
+from holdfast.telemetry import bound
+
+WEB = Path(__file__).parent / "web"
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+def create_app(parts: Parts) -> ASGIApp:
+    api = FastAPI(
+        title="Holdfast",
+        version=holdfast.__version__,
+        description="Durable sessions for AI agents.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"metrics": False, "logs": False},  # ours are in /metrics and on standard error
+    )
+    api.state.parts = parts
+    problems.add_handlers(api)
+    for module in (sessions, feeds, questions, repos, admin, operations):
+        api.include_router(module.router)
+    api.add_route("/", _page, include_in_schema=False)
+    api.mount("/assets", StaticFiles(directory=WEB / "assets"))
+    api.openapi = lambda: _described(api)  # type: ignore[method-assign]
+    settings = parts.settings.server
+    per_second = settings.requests_per_second
+    gate = Gate(
+        api,
+        store=parts.store,
+        doorkeeper=parts.doorkeeper,
+        hosts=[*LOOPBACK, *_names(settings.host), *settings.hosts],
+        requests=RateLimit(per_second, burst=2 * per_second),
+        max_body=settings.max_body_bytes,
+    )
+    return _Observed(gate, parts)
+
+
+class _Observed:
+    """Counts and times every answer, and gives each request an id that its log lines carry."""
+
+    def __init__(self, app: ASGIApp, parts: Parts) -> None:
+        self._app = app
+        self._metrics = parts.metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status = 500
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            with bound(request=uuid4().hex[:12], **_names_in(scope["path"])):
+                await self._app(scope, receive, noting)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(scope["method"], route, status).inc()
+            self._metrics.seconds.labels(route).observe(time.perf_counter() - began)
+
+
+async def _page(request: Any) -> Response:
+    return FileResponse(WEB / "index.html")
+
+
+def _described(api: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with our shapes and with what the gate answers."""
+    if api.openapi_schema is None:
+        document = get_openapi(
+            title=api.title, version=api.version, description=api.description, routes=api.routes
+        )
+        _, components = msgspec.json.schema_components(
+            shapes.PUBLISHED, ref_template="#/components/schemas/{name}"
+        )
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas.update(components)
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        document["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer"},
+            "cookie": {"type": "apiKey", "in": "cookie", "name": "holdfast"},
+        }
+        document["security"] = [{"token": []}, {"cookie": []}]
+        for operation in _operations(document):
+            operation["responses"].pop("422", None)
+            if "requestBody" in operation:
+                for status in ("408", "413", "415"):
+                    operation["responses"][status] = problem_answer()
+        api.openapi_schema = document
+    return api.openapi_schema
+
+
+def _operations(document: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    return (operation for path in document["paths"].values() for operation in path.values())
+
+
+def _names(host: str) -> list[str]:
+    """What a server that listens on `host` is called: nothing, where that means every address."""
+    return [] if host in ("0.0.0.0", "::", "") else [f"[{host}]" if ":" in host else host]
+
+
+def _names_in(path: str) -> dict[str, str]:
+    """The session and turn that a path is about."""
+    steps = path.split("/")
+    named = {}
+    if steps[:3] == ["", "api", "sessions"] and len(steps) > 3:
+        named["session"] = steps[3][:36]
+        if len(steps) > 5 and steps[4] == "turns":
+            named["turn"] = steps[5][:36]
+    return named

@@ -1,0 +1,178 @@
+"""Who is calling.
+
+A caller shows a token (`Authorization: Bearer …`), the cookie that the page was given for a
+one-time code, or a JWT of a configured issuer. What is kept of a token is its SHA-256, which is
+also how it is looked up: the secret is 256 random bits, so neither a hash that leaks nor the time
+that a look-up takes says anything about another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+from holdfast.model.ids import TokenId
+from holdfast.model.principal import Principal
+from holdfast.model.records import Token
+from holdfast.server.jwt import JwtVerifier
+from holdfast.store.store import Store
+
+COOKIE = "holdfast"
+
+PREFIX = "hf_"
+"""What every token of ours begins with, so that it is known for one wherever it turns up."""
+
+TRUST_SECONDS = 2.0
+"""How long a token that was looked up is not looked up again: how late a revocation elsewhere is noticed."""
+
+TOUCH_SECONDS = 60.0
+"""How exact the time of a token's last use is."""
+
+CODE_SECONDS = 15 * 60.0
+"""How long a one-time code is good for."""
+
+COOKIE_DAYS = 30
+
+MAX_KNOWN = 10_000
+
+
+class Unauthenticated(HoldfastError):
+    code = "unauthenticated"
+    status = 401
+
+
+class Caller(msgspec.Struct, frozen=True):
+    principal: Principal
+    door: str
+    """`http` for programs, `web` for the page."""
+    secret: str | None = None
+    """What it showed, for looking again while a long answer is given; none where nothing is asked for."""
+
+
+class _Known:
+    __slots__ = ("looked_at", "token", "touched_at")
+
+    def __init__(self, token: Token, looked_at: float) -> None:
+        self.token = token
+        self.looked_at = looked_at
+        self.touched_at = 0.0
+
+
+class Doorkeeper:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        jwt: JwtVerifier | None = None,
+        everybody: Principal | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """With `everybody`, whoever calls is that principal, and nothing is asked for."""
+        self._store = store.as_system()
+        self._jwt = jwt
+        self._everybody = everybody
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._codes: dict[str, tuple[Principal, float]] = {}
+
+    async def admit(self, bearer: str | None, cookie: str | None) -> Caller:
+        """The caller who shows these; `Unauthenticated` when they open nothing."""
+        if self._everybody is not None:
+            return Caller(self._everybody, "http")
+        if bearer is not None:
+            return Caller(await self._principal(bearer), "http", bearer)
+        if cookie is not None:
+            return Caller(await self._principal(cookie), "web", cookie)
+        raise Unauthenticated(
+            "This needs a token: send it as `Authorization: Bearer …`. The server's own is in server.json in "
+            "its data directory; `holdfast token create` makes others."
+        )
+
+    async def still_admits(self, caller: Caller) -> bool:
+        """Whether a caller who was admitted would be again."""
+        try:
+            return caller.secret is None or await self._principal(caller.secret) == caller.principal
+        except Unauthenticated:
+            return False
+
+    async def issue(
+        self, principal: Principal, label: str, expires_at: datetime | None = None
+    ) -> tuple[Token, str]:
+        """A new token and its secret."""
+        secret = PREFIX + secrets.token_urlsafe(32)
+        token = await self._store.add_token(principal, token_hash(secret), label, expires_at=expires_at)
+        return token, secret
+
+    async def revoke(self, store: Store, token_id: TokenId) -> Token:
+        """Make a token of the view's organization worthless, here at once and elsewhere soon."""
+        token = await store.revoke_token(token_id)
+        self._known = {key: known for key, known in self._known.items() if known.token.id != token_id}
+        return token
+
+    async def sign_out(self, caller: Caller) -> None:
+        """Make what the caller showed worthless."""
+        if caller.secret is not None:
+            token = (await self._look_up(token_hash(caller.secret))).token
+            await self.revoke(self._store.as_principal(caller.principal), token.id)
+
+    def sign_in_code(self, principal: Principal) -> str:
+        """A code that signs a browser in as `principal`, once."""
+        now = self._clock()
+        self._codes = {code: entry for code, entry in self._codes.items() if entry[1] > now}
+        code = secrets.token_urlsafe(24)
+        self._codes[code] = (principal, now + CODE_SECONDS)
+        return code
+
+    async def redeem(self, code: str) -> str:
+        """The cookie for a code, which is then used up."""
+        for known in list(self._codes):
+            if hmac.compare_digest(known.encode(), code.encode()):
+                principal, until = self._codes.pop(known)
+                if until > self._clock():
+                    expires_at = datetime.now(UTC) + timedelta(days=COOKIE_DAYS)
+                    _, secret = await self.issue(principal, "browser", expires_at)
+                    return secret
+        raise Unauthenticated(
+            "That sign-in link was used already, or is too old; `holdfast token link` makes a new one."
+        )
+
+    async def _principal(self, secret: str) -> Principal:
+        if self._jwt is not None and secret.count(".") == 2:
+            return await self._jwt.principal(secret)
+        known = await self._look_up(token_hash(secret))
+        token = known.token
+        if token.revoked_at is not None:
+            raise Unauthenticated(f"The token {token.label!r} was revoked; ask for a new one.")
+        if token.expires_at is not None and token.expires_at <= datetime.now(UTC):
+            raise Unauthenticated(f"The token {token.label!r} has expired; ask for a new one.")
+        now = self._clock()
+        if now - known.touched_at > TOUCH_SECONDS:
+            known.touched_at = now
+            await self._store.touch_token(token.id)
+        return token.principal
+
+    async def _look_up(self, key: str) -> _Known:
+        now = self._clock()
+        known = self._known.get(key)
+        if known is not None and now - known.looked_at < TRUST_SECONDS:
+            return known
+        token = await self._store.find_token(key)
+        if token is None:
+            raise Unauthenticated("That token is not known here; check that it was copied whole.")
+        if known is None:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            known = self._known[key] = _Known(token, now)
+        known.token, known.looked_at = token, now
+        return known
+
+
+def token_hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()

@@ -1,0 +1,262 @@
+"""What every request passes before any route sees it, and every answer on its way out.
+
+In this order: the name the server was called by (a page that rebinds DNS to us names itself), the
+path, the page the request comes from, who is calling, how often, and what kind of body it brings.
+A route that is added later is locked like the others; what is open is listed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import unquote, urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.errors import AccessDenied, HoldfastError
+from holdfast.model.principal import LOCAL, Principal
+from holdfast.server.doorkeeper import COOKIE, Caller, Doorkeeper, Unauthenticated
+from holdfast.server.jwt import InvalidJwt
+from holdfast.server.limits import RateLimit
+from holdfast.server.problems import problem_of
+from holdfast.store.store import Store
+
+OPEN = frozenset({"/", "/healthz", "/sign-in", "/favicon.ico"})
+OPEN_UNDER = "/assets/"
+
+NOBODY = Principal(LOCAL.organization, "nobody")
+"""In whose name the audit log keeps what strangers tried."""
+
+BODY_SECONDS = 30.0
+"""How long the next piece of a body may take."""
+
+DENIED_PER_SECOND, DENIED_BURST = 0.2, 20
+"""How often an address may show what opens nothing."""
+
+_API_POLICY = "default-src 'none'; frame-ancestors 'none'"
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+_SECURE = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_API_HEADERS = [
+    *_SECURE,
+    (b"content-security-policy", _API_POLICY.encode()),
+    (b"cache-control", b"no-store"),
+]
+_PAGE_HEADERS = [*_SECURE, (b"content-security-policy", _PAGE_POLICY.encode())]
+
+
+class WrongHost(AccessDenied):
+    code = "wrong_host"
+
+
+class CrossSite(AccessDenied):
+    code = "cross_site"
+
+
+class Traversal(AccessDenied):
+    code = "path_traversal"
+
+
+class BodyTooLarge(HoldfastError):
+    code = "body_too_large"
+    status = 413
+
+
+class BodyTooSlow(HoldfastError):
+    code = "body_too_slow"
+    status = 408
+
+
+class WrongContentType(HoldfastError):
+    code = "wrong_content_type"
+    status = 415
+
+
+class Gate:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        store: Store,
+        doorkeeper: Doorkeeper,
+        hosts: Iterable[str],
+        requests: RateLimit,
+        max_body: int,
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._doorkeeper = doorkeeper
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._requests = requests
+        self._denials = RateLimit(DENIED_PER_SECOND, DENIED_BURST)
+        self._max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        headers = dict(scope["headers"])
+        secured = _secured(send, _PAGE_HEADERS if _is_open(path) else _API_HEADERS)
+        try:
+            self._check_place(scope, headers)
+            if not _is_open(path):
+                scope["holdfast.caller"] = await self._admit(scope, headers)
+            receive = self._checked_body(scope, headers, receive)
+        except HoldfastError as refusal:
+            await self._note(scope, refusal)
+            response = problem_of(refusal)
+            if refusal.status == 401:
+                response.headers["WWW-Authenticate"] = "Bearer"
+            await response(scope, receive, secured)
+            return
+        await self._app(scope, receive, secured)
+        error = scope.get("holdfast.error")
+        if isinstance(error, AccessDenied):
+            await self._note(scope, error)
+
+    def _check_place(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Whether the request is for us, for something inside us, and not from another site's page."""
+        host = headers.get(b"host", b"").decode("latin-1")
+        if _hostname(host) not in self._hosts:
+            raise WrongHost(
+                f"This server is not called {host!r}. If it should be, add the name to `hosts` in [server]."
+            )
+        if _escapes(scope):
+            raise Traversal("A path must not lead out of the place it begins in.")
+        origin = headers.get(b"origin")
+        if origin is not None and not self._is_own(origin.decode("latin-1"), host):
+            raise CrossSite("A page of another site must not call this server.")
+        navigates = headers.get(b"sec-fetch-mode") == b"navigate" and _is_open(scope["path"])
+        site = headers.get(b"sec-fetch-site", b"none")
+        if site not in (b"same-origin", b"none") and not navigates:
+            raise CrossSite("A page of another site must not call this server.")
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        return urlsplit(origin).netloc.lower() == host.lower()
+
+    async def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller:
+        bearer, cookie = _bearer(headers), _cookie(headers)
+        try:
+            caller = await self._doorkeeper.admit(bearer, cookie)
+        except (Unauthenticated, InvalidJwt):
+            if bearer is not None or cookie is not None:
+                self._denials.take(_address(scope))  # a flood of guesses is not written down one by one
+            raise
+        self._requests.take(f"{caller.principal.organization}\0{caller.principal.user}")
+        return caller
+
+    def _checked_body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._max_body:
+            raise self._too_large()
+        if length == b"0" and b"transfer-encoding" not in headers:
+            return receive
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if kind != b"application/json":
+            raise WrongContentType("The body must be JSON: send `Content-Type: application/json`.")
+        received, complete = 0, False
+
+        async def checked() -> Message:
+            nonlocal received, complete
+            if complete:
+                return await receive()
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    message = await receive()
+            except TimeoutError:
+                raise BodyTooSlow(f"The body stopped for {BODY_SECONDS:g} seconds; send it again.") from None
+            received += len(message.get("body", b""))
+            if received > self._max_body:
+                raise self._too_large()
+            complete = not message.get("more_body", False)
+            return message
+
+        return checked
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"The body is too large; at most {self._max_body:,} bytes are taken.")
+
+    async def _note(self, scope: Scope, refusal: HoldfastError) -> None:
+        """Keep in the audit log that somebody was denied something."""
+        headers = dict(scope["headers"])
+        strange = isinstance(refusal, Unauthenticated | InvalidJwt)
+        if strange and b"authorization" not in headers and b"cookie" not in headers:
+            return  # nobody in particular, who tried nothing
+        if not strange and not isinstance(refusal, AccessDenied):
+            return
+        caller: Caller | None = scope.get("holdfast.caller")
+        view = self._store.as_principal(caller.principal if caller else NOBODY)
+        detail = {"method": scope["method"], "code": refusal.code, "reason": str(refusal)}
+        detail["address"] = _address(scope)
+        await view.audit("http.request", "denied", subject=_printable(scope["path"]), detail=detail)
+
+
+def _secured(send: Send, added: list[tuple[bytes, bytes]]) -> Send:
+    async def secured(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name for name, _ in message["headers"]}
+            message["headers"] = [
+                *message["headers"],
+                *(header for header in added if header[0] not in given),
+            ]
+        await send(message)
+
+    return secured
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else "local"
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path.startswith(OPEN_UNDER)
+
+
+def _hostname(host: str) -> str:
+    """The name in a `Host` header, without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].lower() + "]"
+    return host.partition(":")[0].lower()
+
+
+def _escapes(scope: Scope) -> bool:
+    """Whether any reading of the path has a step upwards in it, or a character that no path has."""
+    once = scope["raw_path"].decode("latin-1")
+    for path in (once, unquote(once), unquote(unquote(once))):
+        if ".." in path.replace("\\", "/").split("/") or "\0" in path:
+            return True
+    return False
+
+
+def _bearer(headers: dict[bytes, bytes]) -> str | None:
+    kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else None
+
+
+def _cookie(headers: dict[bytes, bytes]) -> str | None:
+    if b"cookie" not in headers:
+        return None
+    try:
+        found = SimpleCookie(headers[b"cookie"].decode("latin-1")).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found else None
+
+
+def _printable(path: str) -> str:
+    return path.replace("\0", "␀")[:500]

@@ -1,0 +1,114 @@
+"""The question sets that a caller may see and answer.
+
+One that was asked in a session is for those who may read the session, and is answered by those
+who may write in it. One that was asked outside of any session is for the person at this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from contextlib import aclosing, suppress
+
+import msgspec
+
+from holdfast.errors import AccessDenied, HoldfastError, InvalidInput, SessionNotFound
+from holdfast.model.principal import LOCAL, Principal
+from holdfast.model.question import Answer, QuestionSet, QuestionStatus
+from holdfast.model.session import Session
+from holdfast.questions import QuestionBox
+from holdfast.questions.errors import QuestionSetNotFound
+from holdfast.questions.wire import question_set_json
+from holdfast.server import shapes
+from holdfast.server.doorkeeper import Caller
+from holdfast.store.store import Store
+
+
+class Inbox:
+    def __init__(self, box: QuestionBox) -> None:
+        self._box = box
+
+    async def list(
+        self,
+        view: Store,
+        principal: Principal,
+        status: Collection[QuestionStatus] = frozenset(QuestionStatus),
+    ) -> Sequence[QuestionSet]:
+        """The sets in these statuses that the principal may see, oldest first."""
+        return await _visible(view, principal, await self._box.list(status))
+
+    async def get(self, view: Store, principal: Principal, set_id: str) -> QuestionSet:
+        question_set = await self._box.get(set_id)
+        if not await _visible(view, principal, [question_set]):
+            raise QuestionSetNotFound(set_id)
+        return question_set
+
+    async def answer(
+        self, view: Store, caller: Caller, set_id: str, answers: Sequence[Answer]
+    ) -> QuestionSet:
+        await self._admit(view, caller.principal, set_id)
+        settled = await self._box.answer(set_id, answers, by=caller.principal.user, door=caller.door)
+        await view.audit("question.answer", "done", subject=settled.id, detail=_about(settled))
+        return settled
+
+    async def reject(self, view: Store, caller: Caller, set_id: str, reason: str | None) -> QuestionSet:
+        await self._admit(view, caller.principal, set_id)
+        settled = await self._box.reject(set_id, reason, by=caller.principal.user, door=caller.door)
+        await view.audit("question.reject", "done", subject=settled.id, detail=_about(settled))
+        return settled
+
+    async def changes(
+        self, view: Store, principal: Principal
+    ) -> AsyncGenerator[shapes.ChangedQuestions, None]:
+        """The sets that are there, then those that come, change and go."""
+        async with aclosing(self._box.changes()) as changes:
+            async for changed in changes:
+                present: list[QuestionSet] = []
+                gone: list[str] = []
+                for set_id in sorted(changed):
+                    try:
+                        present.append(await self._box.get(set_id))
+                    except HoldfastError:  # it went, or another program left it damaged
+                        gone.append(set_id)
+                shown = await _visible(view, principal, present)
+                if shown or gone:
+                    yield shapes.ChangedQuestions(questions=as_shapes(shown), gone=tuple(gone))
+
+    async def _admit(self, view: Store, principal: Principal, set_id: str) -> None:
+        question_set = await self.get(view, principal, set_id)
+        session = await _session_of(view, question_set)
+        if session is not None and not principal.may_write(session):
+            raise AccessDenied(f"Only {session.owner} may answer what is asked in session {session.id}.")
+
+
+def as_shapes(question_sets: Iterable[QuestionSet]) -> tuple[shapes.QuestionSet, ...]:
+    return tuple(as_shape(each) for each in question_sets)
+
+
+def as_shape(question_set: QuestionSet) -> shapes.QuestionSet:
+    return msgspec.convert(question_set_json(question_set), shapes.QuestionSet)
+
+
+async def _visible(
+    view: Store, principal: Principal, question_sets: Iterable[QuestionSet]
+) -> Sequence[QuestionSet]:
+    readable: dict[str | None, bool] = {None: principal.organization == LOCAL.organization}
+    for question_set in question_sets:
+        if question_set.session_id not in readable:
+            readable[question_set.session_id] = await _session_of(view, question_set) is not None
+    return [each for each in question_sets if readable[each.session_id]]
+
+
+async def _session_of(view: Store, question_set: QuestionSet) -> Session | None:
+    """The session in which it was asked, when there is one and this view may read it."""
+    if question_set.session_id is None:
+        return None
+    with suppress(SessionNotFound, InvalidInput):  # the id is what another program wrote into a file
+        return await view.get_session(question_set.session_id)
+    return None
+
+
+def _about(question_set: QuestionSet) -> dict[str, object]:
+    about: dict[str, object] = {"kind": question_set.kind.value, "door": question_set.answered_from}
+    if question_set.session_id is not None:
+        about["session"] = question_set.session_id
+    return about

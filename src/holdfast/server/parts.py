@@ -1,0 +1,63 @@
+"""What the routes work with: the store and the services over it, opened together and closed in order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from holdfast.agents.opening import open_supervisor
+from holdfast.agents.supervisor import Supervisor
+from holdfast.config import ServerSettings, Settings
+from holdfast.model.principal import LOCAL
+from holdfast.questions import open_box
+from holdfast.server.doorkeeper import Doorkeeper
+from holdfast.server.hub import Hub
+from holdfast.server.inbox import Inbox
+from holdfast.server.jwt import JwtVerifier
+from holdfast.server.metrics import Metrics
+from holdfast.server.sse import Feeds
+from holdfast.store import open_store
+from holdfast.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    settings: Settings
+    store: Store
+    supervisor: Supervisor
+    inbox: Inbox
+    hub: Hub
+    feeds: Feeds
+    doorkeeper: Doorkeeper
+    metrics: Metrics
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[Parts]:
+    async with open_store(settings.store_url, durability=settings.durability) as store:
+        box = open_box(settings.questions)
+        async with open_supervisor(settings, store, box) as supervisor:
+            inbox = Inbox(box)
+            metrics = Metrics()
+            hub = Hub(store, inbox, metrics.published)
+            doorkeeper = Doorkeeper(store, jwt=_jwt(settings.server), everybody=None if auth else LOCAL)
+            try:
+                yield Parts(
+                    settings=settings,
+                    store=store,
+                    supervisor=supervisor,
+                    inbox=inbox,
+                    hub=hub,
+                    feeds=Feeds(hub, inbox, doorkeeper),
+                    doorkeeper=doorkeeper,
+                    metrics=metrics,
+                )
+            finally:
+                await hub.close()
+
+
+def _jwt(settings: ServerSettings) -> JwtVerifier | None:
+    if settings.jwt_keys is None or settings.jwt_issuer is None or settings.jwt_audience is None:
+        return None
+    return JwtVerifier(issuer=settings.jwt_issuer, audience=settings.jwt_audience, keys=settings.jwt_keys)

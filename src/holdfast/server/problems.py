@@ -1,0 +1,99 @@
+"""Errors as `application/problem+json`: every failure of every route has this one form."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from holdfast.errors import HoldfastError
+from holdfast.server.shapes import Problem
+
+log = logging.getLogger("holdfast.server")
+
+MEDIA_TYPE = "application/problem+json"
+
+_ALSO = {
+    "retry_after": "retry_after",
+    "session_status": "session_status",
+    "turn_status": "turn_status",
+    "current": "current_revision",
+}
+"""What errors carry besides their sentence, and how the problem calls it."""
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    code: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **also: Any,
+) -> Response:
+    shape = Problem(
+        type="about:blank",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        code=code or HTTPStatus(status).name.lower(),
+        **also,
+    )
+    return Response(msgspec.json.encode(shape), status, dict(headers or {}), MEDIA_TYPE)
+
+
+def problem_of(error: HoldfastError) -> Response:
+    also = {
+        there: value for here, there in _ALSO.items() if (value := getattr(error, here, None)) is not None
+    }
+    headers = {"Retry-After": str(also["retry_after"])} if "retry_after" in also else None
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.warning("%s: %s", error.code, error)
+    return problem(
+        error.status, str(error), code=error.code, headers=headers, retriable=error.retriable, **also
+    )
+
+
+def add_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(HoldfastError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HoldfastError)
+    request.scope["holdfast.error"] = error
+    return problem_of(error)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    sentences = tuple(_sentence(each) for each in error.errors())
+    return problem(HTTPStatus.BAD_REQUEST, sentences[0], code="invalid_input", errors=sentences)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    detail = {
+        HTTPStatus.NOT_FOUND: f"There is nothing at {path}.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{path} does not take {request.method}.",
+    }.get(HTTPStatus(error.status_code), str(error.detail))
+    return problem(error.status_code, detail, headers=error.headers)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the server's log says what.")
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    """`limit: Input should be less than or equal to 1000.`"""
+    place = ".".join(str(part) for part in error["loc"][1:]) or str(error["loc"][0])
+    return f"{place}: {error['msg']}."

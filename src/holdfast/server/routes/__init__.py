@@ -1,0 +1,1 @@
+"""The routes: each parses, calls one service, and renders."""

@@ -1,0 +1,136 @@
+"""Who may come in, and what was decided or denied."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Request
+from fastapi import Query as QueryOf
+from pydantic import AwareDatetime, Field, field_validator
+from starlette.responses import RedirectResponse, Response
+
+from holdfast.model.ids import TokenId
+from holdfast.model.principal import Principal, PrincipalRole
+from holdfast.server import shapes
+from holdfast.server.doorkeeper import COOKIE, COOKIE_DAYS
+from holdfast.server.routes.common import (
+    COUNTING,
+    UUID,
+    AdminOf,
+    Body,
+    CallerOf,
+    PartsOf,
+    Query,
+    View,
+    answers,
+    problem_answer,
+    rendered,
+)
+
+router = APIRouter(tags=["access"])
+
+TokenPath = Annotated[str, Path(alias="id", description="The token's id.", pattern=UUID)]
+
+
+class TokenRequest(Body):
+    user: Annotated[str, Field(min_length=1, max_length=512)]
+    role: Literal["member", "admin"] = "member"
+    label: Annotated[str, Field(max_length=512)] = ""
+    expires_at: Annotated[AwareDatetime, Field(strict=False)] | None = None
+
+    @field_validator("expires_at", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        if value is not None and not isinstance(value, str):
+            raise ValueError("it is an ISO-8601 time, as a text")
+        return value
+
+
+class AuditPage(Query):
+    before: Annotated[int, Field(description="The `next` of the page before.", **COUNTING)] | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
+
+class SignIn(Query):
+    code: Annotated[str, Field(max_length=200)]
+
+
+@router.get("/api/me", responses=answers(shapes.Me))
+async def get_me(caller: CallerOf) -> Response:
+    """Who is calling."""
+    who = caller.principal
+    return rendered(shapes.Me(organization=who.organization, user=who.user, role=who.role))
+
+
+@router.get("/api/tokens", responses=answers(shapes.Tokens))
+async def list_tokens(admin: AdminOf, view: View) -> Response:
+    """The tokens of the caller's organization, without their secrets."""
+    return rendered(shapes.Tokens(tokens=tuple(map(shapes.Token.of, await view.list_tokens()))))
+
+
+@router.post("/api/tokens", status_code=201, responses=answers(shapes.NewToken, 201))
+async def create_token(new: TokenRequest, parts: PartsOf, admin: AdminOf, view: View) -> Response:
+    """Make a token for a user of the caller's organization. Its secret is shown this once."""
+    principal = Principal(admin.principal.organization, new.user, PrincipalRole(new.role))
+    token, secret = await parts.doorkeeper.issue(principal, new.label, new.expires_at)
+    await view.audit("token.create", "done", subject=token.id, detail={"user": new.user, "role": new.role})
+    return rendered(shapes.NewToken(token=shapes.Token.of(token), secret=secret), 201)
+
+
+@router.delete("/api/tokens/{id}", responses=answers(shapes.Token, 200, 404))
+async def revoke_token(token_id: TokenPath, parts: PartsOf, admin: AdminOf, view: View) -> Response:
+    """Make a token worthless."""
+    token = await parts.doorkeeper.revoke(view, TokenId(token_id))
+    await view.audit("token.revoke", "done", subject=token.id)
+    return rendered(shapes.Token.of(token))
+
+
+@router.get("/api/audit", responses=answers(shapes.Audit))
+async def list_audit(wanted: Annotated[AuditPage, QueryOf()], admin: AdminOf, view: View) -> Response:
+    """What people of the organization decided and were denied, newest first."""
+    entries = await view.list_audit(before=wanted.before, limit=wanted.limit)
+    following = entries[-1].id if len(entries) == wanted.limit else None
+    return rendered(shapes.Audit(entries=tuple(map(shapes.AuditEntry.of, entries)), next=following))
+
+
+@router.post("/api/sign-in-links", status_code=201, responses=answers(shapes.SignInLink, 201))
+async def create_sign_in_link(request: Request, parts: PartsOf, caller: CallerOf) -> Response:
+    """An address that opens the page signed in as the caller, once."""
+    code = parts.doorkeeper.sign_in_code(caller.principal)
+    return rendered(shapes.SignInLink(url=f"{request.base_url}sign-in?code={code}"), 201)
+
+
+@router.get(
+    "/sign-in",
+    status_code=303,
+    responses={
+        303: {"description": "To the page, with a cookie."},
+        400: problem_answer(),
+        401: problem_answer(),
+    },
+    openapi_extra={"security": []},
+)
+async def sign_in(wanted: Annotated[SignIn, QueryOf()], request: Request, parts: PartsOf) -> Response:
+    """Exchange a one-time code for a cookie."""
+    secret = await parts.doorkeeper.redeem(wanted.code)
+    response = RedirectResponse("/", status_code=303)
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=COOKIE_DAYS * 24 * 3600,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+@router.post("/api/sign-out", responses=answers(shapes.Me))
+async def sign_out(parts: PartsOf, caller: CallerOf) -> Response:
+    """Make the cookie worthless that the page was given."""
+    if caller.door == "web":
+        await parts.doorkeeper.sign_out(caller)
+    who = caller.principal
+    response = rendered(shapes.Me(organization=who.organization, user=who.user, role=who.role))
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return response

@@ -1,0 +1,100 @@
+"""What routes share: who is calling, their view of the store, and how an answer is described."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Depends, Path, Request
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from starlette.responses import Response
+
+from holdfast.errors import AccessDenied
+from holdfast.server.doorkeeper import Caller
+from holdfast.server.parts import Parts
+from holdfast.server.problems import MEDIA_TYPE as PROBLEM_TYPE
+from holdfast.store.store import Store
+
+UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+MAX_INT = 2**62
+"""The largest revision, sequence number or position that can be asked about."""
+
+COUNTING: dict[str, Any] = {"ge": 0, "le": MAX_INT}
+
+JSON = "application/json"
+
+
+class Body(BaseModel):
+    """A request's body: nothing in it is converted or ignored."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
+    )
+
+
+class Query(BaseModel):
+    """A request's query: nothing in it is ignored."""
+
+    model_config = ConfigDict(
+        extra="forbid", alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
+    )
+
+
+def _parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope["holdfast.caller"]
+    return caller
+
+
+def _view(request: Request) -> Store:
+    return _parts(request).store.as_principal(_caller(request).principal)
+
+
+def _admin(request: Request) -> Caller:
+    caller = _caller(request)
+    if not caller.principal.is_admin:
+        raise AccessDenied("Only an admin of the organization may do this.")
+    return caller
+
+
+PartsOf = Annotated[Parts, Depends(_parts)]
+CallerOf = Annotated[Caller, Depends(_caller)]
+AdminOf = Annotated[Caller, Depends(_admin)]
+View = Annotated[Store, Depends(_view)]
+"""The store as the caller may see it."""
+
+SessionPath = Annotated[str, Path(alias="id", description="The session's id.", pattern=UUID)]
+TurnPath = Annotated[str, Path(alias="turnId", description="The turn's id.", pattern=UUID)]
+
+
+def rendered(shape: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(shape), status, headers, JSON)
+
+
+def answers(
+    shape: type[msgspec.Struct], status: int = 200, *problems: int
+) -> dict[int | str, dict[str, Any]]:
+    """The answers of a route for the OpenAPI document: that of success, and the problems it may have."""
+    described: dict[int | str, dict[str, Any]] = {
+        status: {"description": _sentence(shape), "content": {JSON: {"schema": _ref(shape.__name__)}}}
+    }
+    for problem in (400, 401, 403, 429, *problems):
+        described[problem] = problem_answer()
+    return described
+
+
+def problem_answer() -> dict[str, Any]:
+    return {"description": "What went wrong.", "content": {PROBLEM_TYPE: {"schema": _ref("Problem")}}}
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _sentence(shape: type[msgspec.Struct]) -> str:
+    return (shape.__doc__ or f"{shape.__name__}.").split("\n")[0]

@@ -1,0 +1,107 @@
+"""The change feed: server-sent events, and the same by long-polling."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header
+from fastapi import Query as QueryOf
+from pydantic import Field
+from starlette.responses import Response
+
+from holdfast.errors import InvalidInput
+from holdfast.server import shapes
+from holdfast.server.routes.common import (
+    MAX_INT,
+    CallerOf,
+    PartsOf,
+    Query,
+    SessionPath,
+    View,
+    answers,
+    rendered,
+)
+from holdfast.server.sse import MEDIA_TYPE, EventStream
+from holdfast.store.feed import RevisionAhead
+
+router = APIRouter(tags=["changes"])
+
+MAX_WAIT_SECONDS = 60
+
+LastEventId = Annotated[
+    str | None, Header(alias="Last-Event-ID", description="Where to go on; what a browser sends by itself.")
+]
+
+
+class Since(Query):
+    since: Annotated[int, Field(ge=0, le=MAX_INT, description="The last revision seen.")] | None = None
+    wait: (
+        Annotated[
+            float,
+            Field(ge=0, le=MAX_WAIT_SECONDS, description="Answer with JSON, after so many seconds at most."),
+        ]
+        | None
+    ) = None
+
+
+def _described(shape: type[shapes.Changes] | type[shapes.ChangedSessions]) -> dict[int | str, dict[str, Any]]:
+    described = answers(shape, 200, 404, 409, 503)
+    described[200]["content"][MEDIA_TYPE] = {"schema": {"type": "string"}}
+    return described
+
+
+@router.get("/api/sessions/{id}/events", responses=_described(shapes.Changes))
+async def follow_session(
+    session_id: SessionPath,
+    wanted: Annotated[Since, QueryOf()],
+    parts: PartsOf,
+    caller: CallerOf,
+    view: View,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """What changed in a session, then each change as it is committed.
+
+    Events are called `change`, their id is the session's revision, and their data is what `wait`
+    answers with. `gone` says that there will be no more.
+    """
+    session = await view.get_session(session_id)
+    since = _since(wanted, last_event_id) or 0
+    if since > session.rev:
+        raise RevisionAhead(since, session.rev)
+    if wanted.wait is not None:
+        changes = await parts.feeds.wait_for_session(view, session, since, wanted.wait)
+        return rendered(shapes.Changes.of(changes))
+    return EventStream(parts.feeds.session(view, caller, session, since))
+
+
+@router.get("/api/events", responses=_described(shapes.ChangedSessions))
+async def follow_everything(
+    wanted: Annotated[Since, QueryOf()],
+    parts: PartsOf,
+    caller: CallerOf,
+    view: View,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """Which sessions changed, and which questions, of those that the caller may see.
+
+    Events called `sessions` have a position as their id; without one to go on from, the first gives
+    the position of now. Events called `questions` say which question sets came, changed or are gone.
+    """
+    since = _since(wanted, last_event_id)
+    position = (await view.changed_sessions(MAX_INT, limit=1)).position
+    if since is not None and since > position:
+        raise RevisionAhead(since, position)
+    if wanted.wait is not None:
+        known = position if since is None else since
+        changed = await parts.feeds.wait_for_listing(view, caller, known, wanted.wait)
+        return rendered(shapes.ChangedSessions.of(changed))
+    return EventStream(parts.feeds.listing(view, caller, since))
+
+
+def _since(wanted: Since, last_event_id: str | None) -> int | None:
+    """Where to go on. A browser that comes back repeats its first address, and adds what it saw last."""
+    if last_event_id is None:
+        return wanted.since
+    if not (last_event_id.isascii() and last_event_id.isdigit()) or int(last_event_id[:20]) > MAX_INT:
+        raise InvalidInput("Last-Event-ID is the id of an event of this feed: a number.")
+    return int(last_event_id)

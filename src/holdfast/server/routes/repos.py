@@ -1,0 +1,42 @@
+"""The repositories under the workspace root, and the agents that can work in them."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from holdfast.server import shapes
+from holdfast.server.routes.common import PartsOf, View, answers, rendered
+
+router = APIRouter(prefix="/api", tags=["repositories"])
+
+
+@router.get("/repos", responses=answers(shapes.Repos))
+async def list_repos(view: View) -> Response:
+    """The repositories that the last scan found."""
+    return rendered(shapes.Repos(repos=tuple(map(shapes.Repo.of, await view.list_repos()))))
+
+
+@router.post("/repos/scan", responses=answers(shapes.Repos, 200, 503))
+async def scan_repos(parts: PartsOf, view: View) -> Response:
+    """Look for repositories under the workspace root."""
+    found = await parts.supervisor.repositories.scan(view)
+    return rendered(shapes.Repos(repos=tuple(map(shapes.Repo.of, found))))
+
+
+@router.get("/agents", responses=answers(shapes.Agents))
+async def list_agents(parts: PartsOf) -> Response:
+    """The agents of the catalogue, and which of them are installed."""
+    catalogue = parts.supervisor.catalogue
+    return rendered(
+        shapes.Agents(
+            agents=tuple(
+                shapes.Agent(
+                    name=name,
+                    installed=catalogue[name].path() is not None,
+                    install=catalogue[name].install,
+                )
+                for name in catalogue
+            )
+        )
+    )

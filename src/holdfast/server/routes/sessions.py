@@ -1,0 +1,309 @@
+"""Sessions, their messages and their turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter
+from fastapi import Query as QueryOf
+from pydantic import AwareDatetime, Field, field_validator
+from starlette.responses import Response, StreamingResponse
+
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.model.ids import RepoId, SessionId, TurnId
+from holdfast.model.records import Repo
+from holdfast.model.session import Session, SessionPatch
+from holdfast.model.status import SessionStatus
+from holdfast.server import shapes
+from holdfast.server.routes.common import (
+    COUNTING,
+    JSON,
+    UUID,
+    Body,
+    PartsOf,
+    Query,
+    SessionPath,
+    TurnPath,
+    View,
+    answers,
+    rendered,
+)
+from holdfast.store.options import HistoryOptions, SessionFilter, SessionOrder
+from holdfast.store.store import Store
+
+router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+
+MAX_PAGE = 1000
+LATEST = 50
+"""Messages that come with a session of which only the latest were asked for."""
+
+
+class NewSession(Body):
+    repo_id: Annotated[str, Field(pattern=UUID)]
+    agent: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    title: Annotated[str, Field(max_length=1000)] | None = None
+
+
+class Listing(Query):
+    repo_id: Annotated[str, Field(pattern=UUID)] | None = None
+    status: Annotated[str, Field(description="One status, or several with commas.")] | None = None
+    agent: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    q: Annotated[str, Field(min_length=1, max_length=200, description="Some of the title.")] | None = None
+    order: Literal["created", "updated"] = "created"
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20
+    offset: Annotated[int, Field(**COUNTING)] = 0
+    before: Annotated[str, Field(max_length=100, description="The `next` of the page before.")] | None = None
+
+
+class Details(Query):
+    messages: Literal["all", "latest", "none"] = "all"
+
+
+class Patch(Body):
+    title: Annotated[str, Field(max_length=1000)] | None = None
+    description: str | None = None
+    category: Annotated[str, Field(max_length=512)] | None = None
+    status: Literal["archived", "completed"] | None = None
+    is_public: bool | None = None
+    is_draft: bool | None = None
+    custom: dict[str, Any] = Field(default_factory=dict)
+    """Merged by RFC 7396: a null removes a key."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """Merged into `custom.metadata`."""
+
+    @field_validator("status", "is_public", "is_draft")
+    @classmethod
+    def _not_cleared(cls, value: object) -> object:
+        if value is None:
+            raise ValueError("it cannot be null; leave it out")
+        return value
+
+
+class Prompt(Body):
+    text: Annotated[str, Field(min_length=1)]
+
+
+class Mode(Body):
+    mode: Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class Config(Body):
+    config_id: Annotated[str, Field(min_length=1, max_length=512)]
+    value: str | bool | int | float
+
+
+class History(Query):
+    since: Annotated[AwareDatetime, Field(description="Only messages later than this.")] | None = None
+    after: Annotated[int, Field(description="Only messages after this `seq`.", **COUNTING)] | None = None
+    before: Annotated[int, Field(description="The latest before this `seq`.", **COUNTING)] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
+
+
+class TurnListing(Query):
+    after: Annotated[int, Field(description="Only turns after this number.", **COUNTING)] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
+
+
+class Removal(Query):
+    purge: bool = False
+    """Delete the session and everything in it."""
+
+
+@router.post("", status_code=201, responses=answers(shapes.Session, 201, 404, 409, 502, 503, 504))
+async def create_session(new: NewSession, parts: PartsOf, view: View) -> Response:
+    """Start an agent in a repository, and open a session with it."""
+    session = await parts.supervisor.create(view, RepoId(new.repo_id), agent=new.agent, title=new.title)
+    await view.audit("session.create", "done", subject=session.id)
+    shape = shapes.Session.of(session, await _repo(view, session))
+    return rendered(shape, 201, {"Location": f"/api/sessions/{session.id}"})
+
+
+@router.get("", responses=answers(shapes.SessionPage, 200, 404))
+async def list_sessions(wanted: Annotated[Listing, QueryOf()], view: View) -> Response:
+    """Sessions, newest first, without their messages."""
+    page = await view.list(
+        SessionFilter(
+            repo_id=RepoId(wanted.repo_id) if wanted.repo_id else None,
+            status=set(wanted.status.split(",")) if wanted.status is not None else None,
+            agent_id=wanted.agent,
+            text=wanted.q,
+            order=SessionOrder(wanted.order),
+            limit=wanted.limit,
+            offset=wanted.offset,
+            before=wanted.before,
+        )
+    )
+    return rendered(shapes.SessionPage.of(page))
+
+
+@router.get("/{id}", responses=answers(shapes.Session, 200, 404))
+async def get_session(
+    session_id: SessionPath, details: Annotated[Details, QueryOf()], view: View
+) -> Response:
+    """A session with its repository and its messages, oldest first."""
+    session = await view.get_session(session_id)
+    head = msgspec.json.encode(shapes.Session.of(session, await _repo(view, session)))
+    if details.messages == "none":
+        return Response(head, media_type=JSON)
+    if details.messages == "latest":
+        page = await view.history_page_json(session.id, HistoryOptions(limit=LATEST))
+        return Response(head[:-1] + b',"messages":[' + page.text + b"]}", media_type=JSON)
+    return StreamingResponse(_whole(head, view.history_json(session.id)), media_type=JSON)
+
+
+@router.patch("/{id}", responses=answers(shapes.Session, 200, 404, 409))
+async def patch_session(session_id: SessionPath, patch: Patch, parts: PartsOf, view: View) -> Response:
+    """Change a session. What is left out stays as it is; null clears a text."""
+    given = {name: getattr(patch, name) for name in patch.model_fields_set - {"status", "custom", "metadata"}}
+    custom = patch.custom | ({"metadata": patch.metadata} if patch.metadata else {})
+    session = await view.patch(session_id, SessionPatch(**given, custom=custom))
+    if patch.status is not None:
+        session = await _end(parts, view, session.id, SessionStatus(patch.status))
+    return rendered(shapes.Session.of(session, await _repo(view, session)))
+
+
+@router.delete("/{id}", responses=answers(shapes.Session, 200, 404, 409))
+async def delete_session(
+    session_id: SessionPath, removal: Annotated[Removal, QueryOf()], parts: PartsOf, view: View
+) -> Response:
+    """End the session's agent and make it cancelled; with `purge`, delete it and its messages."""
+    if removal.purge:
+        if session_id in parts.supervisor.agents:
+            await parts.supervisor.cancel(view, session_id)
+        session = await view.get_session(session_id)
+        await view.delete(session_id)
+    else:
+        session = await parts.supervisor.cancel(view, session_id)
+    await view.audit("session.purge" if removal.purge else "session.cancel", "done", subject=session.id)
+    return rendered(shapes.Session.of(session))
+
+
+@router.post("/{id}/prompt", status_code=202, responses=answers(shapes.Accepted, 202, 404, 409))
+async def prompt(session_id: SessionPath, body: Prompt, parts: PartsOf, view: View) -> Response:
+    """Store an instruction and queue it for the agent, without waiting for the answer."""
+    turn = await parts.supervisor.prompt(view, session_id, body.text)
+    return rendered(shapes.Accepted(session_id=turn.session_id, turn=shapes.Turn.of(turn)), 202)
+
+
+@router.post("/{id}/cancel", responses=answers(shapes.Session, 200, 404, 409))
+async def cancel_turn(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
+    """Stop the running turn. The session stays active."""
+    return await _decided(view, "turn.cancel", await parts.supervisor.cancel_turn(view, session_id))
+
+
+@router.post("/{id}/complete", responses=answers(shapes.Session, 200, 404, 409))
+async def complete_session(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
+    """End the session's agent and make it completed."""
+    return await _decided(view, "session.complete", await parts.supervisor.complete(view, session_id))
+
+
+@router.post("/{id}/resume", responses=answers(shapes.Session, 200, 404, 409, 502, 503, 504))
+async def resume_session(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
+    """Start the session's agent again, in the same session."""
+    return await _decided(view, "session.resume", await parts.supervisor.resume(view, session_id))
+
+
+@router.post("/{id}/fork", status_code=201, responses=answers(shapes.Session, 201, 404, 409, 502, 503, 504))
+async def fork_session(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
+    """A new session that knows what was said in this one."""
+    return await _decided(view, "session.fork", await parts.supervisor.fork(view, session_id), 201)
+
+
+@router.post("/{id}/mode", responses=answers(shapes.Session, 200, 404, 409, 502, 504))
+async def set_mode(session_id: SessionPath, body: Mode, parts: PartsOf, view: View) -> Response:
+    """Choose one of the modes that the agent offers."""
+    return await _decided(view, "session.mode", await parts.supervisor.set_mode(view, session_id, body.mode))
+
+
+@router.post("/{id}/config", responses=answers(shapes.Session, 200, 404, 409, 502, 504))
+async def set_config(session_id: SessionPath, body: Config, parts: PartsOf, view: View) -> Response:
+    """Set one of the options that the agent offers."""
+    session = await parts.supervisor.set_config(view, session_id, body.config_id, body.value)
+    return await _decided(view, "session.config", session)
+
+
+@router.get("/{id}/messages", responses=answers(shapes.MessagePage, 200, 404))
+async def list_messages(
+    session_id: SessionPath, wanted: Annotated[History, QueryOf()], view: View
+) -> Response:
+    """Messages in order, from the first one on, or backwards from `before`."""
+    forwards = wanted.before is None
+    page = await view.history_page_json(
+        session_id,
+        HistoryOptions(
+            limit=wanted.limit,
+            after=wanted.after or 0 if forwards else wanted.after,
+            before=wanted.before,
+            since=_moment(wanted.since),
+        ),
+    )
+    following = page.newer if forwards else page.older
+    end = b"null" if following is None else str(following).encode()
+    return Response(b'{"messages":[' + page.text + b'],"next":' + end + b"}", media_type=JSON)
+
+
+@router.get("/{id}/turns", responses=answers(shapes.Turns, 200, 404))
+async def list_turns(
+    session_id: SessionPath, wanted: Annotated[TurnListing, QueryOf()], view: View
+) -> Response:
+    """Turns in order."""
+    turns = await view.list_turns(session_id, after=wanted.after, limit=wanted.limit + 1)
+    page = turns[: wanted.limit]
+    following = page[-1].sequence_number if len(turns) > wanted.limit else None
+    return rendered(shapes.Turns(turns=tuple(map(shapes.Turn.of, page)), next=following))
+
+
+@router.get("/{id}/turns/last", responses=answers(shapes.Turn, 200, 404))
+async def get_last_turn(session_id: SessionPath, view: View) -> Response:
+    turn = await view.last_turn(session_id)
+    if turn is None:
+        raise NotFound("The session has no turn yet.")
+    return rendered(shapes.Turn.of(turn))
+
+
+@router.get("/{id}/turns/{turnId}", responses=answers(shapes.Turn, 200, 404))
+async def get_turn(session_id: SessionPath, turn_id: TurnPath, view: View) -> Response:
+    return rendered(shapes.Turn.of(await view.get_turn(session_id, TurnId(turn_id))))
+
+
+@router.get("/{id}/turns/{turnId}/summary", responses=answers(shapes.TurnSummary, 200, 404))
+async def get_turn_summary(session_id: SessionPath, turn_id: TurnPath, view: View) -> Response:
+    """What was asked in a turn, and what came of it."""
+    return rendered(shapes.TurnSummary.of(await view.get_turn(session_id, TurnId(turn_id))))
+
+
+async def _end(parts: PartsOf, view: View, session_id: SessionId, status: SessionStatus) -> Session:
+    """End a session's agent; archived is then only a matter of the store."""
+    if status is SessionStatus.COMPLETED or session_id in parts.supervisor.agents:
+        session = await parts.supervisor.complete(view, session_id)
+    if status is SessionStatus.ARCHIVED:
+        session = await view.patch(session_id, SessionPatch(status=status))
+    await view.audit(f"session.{status.value}", "done", subject=session_id)
+    return session
+
+
+async def _decided(view: Store, action: str, session: Session, status: int = 200) -> Response:
+    """Keep who decided it, and give the session as it then is."""
+    await view.audit(action, "done", subject=session.id)
+    return rendered(shapes.Session.of(session, await _repo(view, session)), status)
+
+
+async def _repo(view: Store, session: Session) -> Repo | None:
+    return None if session.repo_id is None else await view.get_repo(session.repo_id)
+
+
+async def _whole(head: bytes, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield head[:-1] + b',"messages":'
+    async for piece in messages:
+        yield piece
+    yield b"}"
+
+
+def _moment(moment: datetime | None) -> datetime | None:
+    """`moment`, if the store can compare with it."""
+    if moment is not None and not 1 < moment.year < 9999:
+        raise InvalidInput(f"{moment.isoformat()} is too far away to be the time of a message.")
+    return moment

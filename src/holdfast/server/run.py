@@ -1,0 +1,143 @@
+"""Running the server: from the settings to a listening port, and down again within ten seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+
+import msgspec
+import uvicorn
+
+from holdfast.config import Settings
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.model.principal import LOCAL
+from holdfast.server.app import create_app
+from holdfast.server.doorkeeper import Doorkeeper, Unauthenticated
+from holdfast.server.parts import Parts, open_parts
+from holdfast.server.presence import Presence
+from holdfast.server.protocol import BoundedProtocol
+
+GRACE_SECONDS = 3
+"""How long answers that are under way may take when the server stops."""
+
+
+class AddressInUse(HoldfastError):
+    code = "address_in_use"
+
+
+class Started(msgspec.Struct, frozen=True):
+    """What a person wants to know when the server is up."""
+
+    url: str
+    sign_in: str | None
+    """An address that opens the page signed in, once; none when nobody has to sign in."""
+    parts: Parts
+
+
+Announce = Callable[[Started], Awaitable[None]]
+
+
+async def serve(settings: Settings, *, auth: bool = True, announce: Announce) -> None:
+    """Serve until the process is told to stop. `announce` is called when requests are answered."""
+    if not auth and not _is_loopback(settings.server.host):
+        raise InvalidInput(
+            "Without authentication the server listens on loopback only, since whoever reaches the port can "
+            "run agents. Leave --no-auth out, or --host."
+        )
+    with _listening(settings.server.host, settings.server.port) as listener:
+        url = _url(settings.server.host, listener.getsockname()[1])
+        async with open_parts(settings, auth=auth) as parts:
+            token = await _own_token(settings, parts.doorkeeper)
+            Presence(url, os.getpid(), token).write(settings.data_dir)
+            sign_in = f"{url}/sign-in?code={parts.doorkeeper.sign_in_code(LOCAL)}" if auth else None
+            server = _Server(_config(parts), parts, lambda: announce(Started(url, sign_in, parts)))
+            await server.serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, parts: Parts, started: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._parts = parts
+        self._tell = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            await self._tell()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the feeds, which never would by themselves; then agents and answers end side by side."""
+        await self._parts.hub.close()
+        await asyncio.gather(super().shutdown(sockets), self._parts.supervisor.close())
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Stop when told to, and end normally: uvicorn would raise the signal once more."""
+        loop = asyncio.get_running_loop()
+        for sig in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(sig, self.handle_exit, sig, None)
+        try:
+            yield
+        finally:
+            for sig in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(sig)
+
+
+def _config(parts: Parts) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(parts),
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=30,
+    )
+
+
+async def _own_token(settings: Settings, doorkeeper: Doorkeeper) -> str:
+    """The token of the person who starts the server: the one of the last time, as long as it is good."""
+    earlier = Presence.read(settings.data_dir)
+    if earlier is not None:
+        with suppress(Unauthenticated):
+            if (await doorkeeper.admit(earlier.token, None)).principal == LOCAL:
+                return earlier.token
+    _, secret = await doorkeeper.issue(LOCAL, "server.json")
+    return secret
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise AddressInUse(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Give another one with --port."
+        ) from None
+    return listener
+
+
+def _url(host: str, port: int) -> str:
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,202 @@
+"""Server-sent events: an answer that goes on for as long as the client listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from holdfast.errors import HoldfastError, SessionNotFound
+from holdfast.model.session import Session
+from holdfast.server.doorkeeper import Caller, Doorkeeper
+from holdfast.server.hub import Channel, Hub, listing_frame, questions_frame, session_frame
+from holdfast.server.inbox import Inbox, as_shapes
+from holdfast.server.shapes import ChangedQuestions
+from holdfast.store.feed import PAGE
+from holdfast.store.options import ChangedSessions, Changes
+from holdfast.store.store import Store
+
+MEDIA_TYPE = "text/event-stream"
+
+HEARTBEAT_SECONDS = 15.0
+"""How often something is sent although nothing happened, and the caller's token is looked at again."""
+
+STUCK_SECONDS = 60.0
+"""How long a client may take nothing before it is given up."""
+
+RETRY = b"retry: 1000\n\n"
+HEARTBEAT = b": still here\n\n"
+
+_HEADERS = {
+    "Cache-Control": "no-store, no-transform",
+    "X-Accel-Buffering": "no",  # nginx would gather the events first
+}
+
+
+class EventStream(Response):
+    """Sends what `events` yields, until it ends or the client is gone."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send_all(send))
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            outcomes = await asyncio.gather(sending, leaving, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _send_all(self, send: Send) -> None:
+        async with aclosing(self._events) as events:
+            async for piece in events:
+                try:
+                    async with asyncio.timeout(STUCK_SECONDS):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                except TimeoutError:
+                    return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Place:
+    """How far a listener is: in the order of what it hears, and among the channel's frames."""
+
+    __slots__ = ("at", "number")
+
+    def __init__(self, at: int, number: int) -> None:
+        self.at = at
+        self.number = number
+
+
+class Feeds:
+    """What a listener is sent: first what it missed, then what happens."""
+
+    def __init__(self, hub: Hub, inbox: Inbox, doorkeeper: Doorkeeper) -> None:
+        self._hub = hub
+        self._inbox = inbox
+        self._doorkeeper = doorkeeper
+
+    async def session(
+        self, view: Store, caller: Caller, session: Session, since: int
+    ) -> AsyncGenerator[bytes, None]:
+        yield RETRY
+        async with self._hub.session(session) as channel:
+            place = _Place(since, channel.last)
+            try:
+                while channel.is_open and await self._doorkeeper.still_admits(caller):
+                    place.number = channel.last
+                    more = True
+                    while more:
+                        changes = await view.changes(session.id, place.at, limit=PAGE)
+                        more = changes.more
+                        if changes.rev > place.at:
+                            place.at = changes.rev
+                            yield session_frame(changes).data
+                    async with aclosing(self._live(channel, place, caller)) as live:
+                        async for piece in live:
+                            yield piece
+            except HoldfastError as error:
+                yield _gone(error)
+
+    async def listing(self, view: Store, caller: Caller, since: int | None) -> AsyncGenerator[bytes, None]:
+        yield RETRY
+        async with self._hub.listing(caller.principal) as channel:
+            if since is None:
+                async with aclosing(view.follow_all()) as items:
+                    now = await anext(items)
+                since = now.position
+                yield listing_frame(now).data
+            place = _Place(since, channel.last)
+            while channel.is_open and await self._doorkeeper.still_admits(caller):
+                place.number = channel.last
+                more = True
+                while more:
+                    changed = await view.changed_sessions(place.at, limit=PAGE)
+                    more, place.at = changed.more, changed.position
+                    if changed.sessions or changed.deleted:
+                        yield listing_frame(changed).data
+                asked = await self._inbox.list(view, caller.principal)
+                yield questions_frame(ChangedQuestions(questions=as_shapes(asked), gone=())).data
+                async with aclosing(self._live(channel, place, caller)) as live:
+                    async for piece in live:
+                        yield piece
+
+    async def wait_for_session(self, view: Store, session: Session, since: int, seconds: float) -> Changes:
+        """What changed after a revision, once something has, or when the time is over."""
+        async with self._hub.session(session) as channel:
+            number = channel.last
+            changes = await view.changes(session.id, since, limit=PAGE)
+            if changes.rev == since and await _news(channel, number, seconds):
+                changes = await view.changes(session.id, since, limit=PAGE)
+            return changes
+
+    async def wait_for_listing(
+        self, view: Store, caller: Caller, since: int, seconds: float
+    ) -> ChangedSessions:
+        """Which sessions changed after a position, once some have, or when the time is over."""
+        async with self._hub.listing(caller.principal) as channel:
+            number = channel.last
+            changed = await view.changed_sessions(since, limit=PAGE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while channel.is_open and not changed.sessions and not changed.deleted:
+                        await channel.news(number)
+                        number = channel.last
+                        changed = await view.changed_sessions(since, limit=PAGE)
+            return changed
+
+    async def _live(self, channel: Channel, place: _Place, caller: Caller) -> AsyncGenerator[bytes, None]:
+        """The channel's frames from a place on; ends when some were missed, or there are no more."""
+        while (frames := channel.after(place.number)) is not None:
+            new = []
+            for frame in frames:
+                place.number = frame.number
+                if frame.session is not None and not caller.principal.may_read(frame.session):
+                    raise SessionNotFound(frame.session.id)
+                if frame.at is None or frame.at > place.at:
+                    place.at = place.at if frame.at is None else frame.at
+                    new.append(frame.data)
+            if new:
+                yield new[0] if len(new) == 1 else b"".join(new)
+            if channel.ended is not None:
+                raise channel.ended
+            if channel.closed:
+                return
+            if not await _news(channel, place.number, HEARTBEAT_SECONDS):
+                if not await self._doorkeeper.still_admits(caller):
+                    return
+                yield HEARTBEAT
+
+
+def _gone(error: HoldfastError) -> bytes:
+    data = msgspec.json.encode({"code": error.code, "detail": str(error)})
+    return b"event: gone\ndata: " + data + b"\n\n"
+
+
+async def _news(channel: Channel, number: int, seconds: float) -> bool:
+    """Wait for the channel to have something; False when it had nothing in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await channel.news(number)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

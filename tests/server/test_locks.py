@@ -1,0 +1,364 @@
+"""The locks: who is let in, from where, and what is written down about those who are not."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from holdfast import Message, NewSession, Session, SessionPatch, Store
+from holdfast.model.principal import LOCAL
+from holdfast.model.question import NewQuestionSet, Option, Question
+from holdfast.questions import QuestionBox
+from holdfast.server import shapes
+from tests.server.servers import Organization, Person, Served, decoded, problem
+
+ANY_ID = "01a1e252-d321-7308-bdae-db93e6f71518"
+
+OPEN = {("get", "/healthz"), ("get", "/sign-in")}
+ADMINS = {
+    ("get", "/api/audit"),
+    ("get", "/api/tokens"),
+    ("post", "/api/tokens"),
+    ("delete", "/api/tokens/{id}"),
+}
+BODIES: dict[str, Any] = {
+    "/api/sessions": {"repoId": ANY_ID},
+    "/api/sessions/{id}/prompt": {"text": "hello"},
+    "/api/sessions/{id}/mode": {"mode": "m"},
+    "/api/sessions/{id}/config": {"configId": "c", "value": True},
+    "/api/questions/{id}/answer": {"answers": [{"questionIndex": 0, "customText": "x"}]},
+    "/api/tokens": {"user": "u"},
+}
+
+
+async def routes(person: Person) -> list[tuple[str, str]]:
+    """Every method and path that the server says it has."""
+    paths = (await person.get("/api/openapi.json")).json()["paths"]
+    return [(method, path) for path, methods in paths.items() for method in methods]
+
+
+async def call(client: httpx2.AsyncClient, method: str, path: str, named: str = ANY_ID) -> httpx2.Response:
+    body = None
+    if method in ("post", "patch"):
+        body = BODIES.get(path, {"title": "stolen"} if method == "patch" else {})
+    url = path.replace("{id}", named).replace("{turnId}", ANY_ID)
+    return await client.request(
+        method, url, json=body, params={"wait": 0} if path.endswith("/events") else None
+    )
+
+
+async def test_nobody_gets_in_anywhere(served: Served, org: Organization) -> None:
+    async with httpx2.AsyncClient(base_url=served.url) as nobody:
+        for method, path in await routes(org.admin):
+            if (method, path) not in OPEN:
+                response = await call(nobody, method, path)
+                assert (response.status_code, path) == (401, path)
+                assert response.headers["www-authenticate"] == "Bearer"
+                problem(response)
+        assert (await nobody.get("/nowhere")).status_code == 401
+
+
+async def test_a_session_of_another_organization_or_user_is_not_there(
+    org: Organization, other: Organization, session: Session
+) -> None:
+    for stranger in (other.admin, other.ada, org.bob):
+        async with stranger.client() as client:
+            for method, path in await routes(stranger):
+                if path.startswith("/api/sessions/{id}"):
+                    response = await call(client, method, path, session.id)
+                    assert (response.status_code, method, path) == (404, method, path)
+                    assert "Ada" not in response.text
+            assert (await client.get("/api/sessions")).json()["total"] == 0
+            assert (await client.get("/api/events?since=0&wait=0")).json()["sessions"] == []
+    assert (await org.admin.get(f"/api/sessions/{session.id}")).json()["title"] == "Ada's"
+
+
+async def test_a_public_session_is_read_by_colleagues_and_written_by_its_owner(
+    store: Store, org: Organization, other: Organization, session: Session
+) -> None:
+    await store.as_principal(org.ada.principal).patch(session.id, SessionPatch(is_public=True))
+    path = f"/api/sessions/{session.id}"
+    assert (await org.bob.get(path)).status_code == 200
+    assert problem(await org.bob.call("PATCH", path, json={"title": "mine"}))["status"] == 403
+    assert problem(await org.bob.call("DELETE", f"{path}?purge=true"))["status"] == 403
+    assert problem(await other.ada.get(path))["status"] == 404
+    denied = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
+    assert {(entry.user, entry.outcome, entry.subject) for entry in denied} == {("bob", "denied", path)}
+
+
+async def test_members_are_kept_out_of_what_is_for_admins(org: Organization) -> None:
+    async with org.ada.client() as client:
+        for method, path in ADMINS:
+            assert problem(await call(client, method, path))["status"] == 403
+    entries = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
+    assert len([entry for entry in entries if entry.outcome == "denied"]) == len(ADMINS)
+
+
+async def test_tokens_are_made_used_and_revoked(
+    served: Served, org: Organization, other: Organization
+) -> None:
+    made = decoded(await org.admin.post("/api/tokens", {"user": "cleo", "label": "laptop"}), shapes.NewToken)
+    cleo = Person(served.url, org.ada.principal, made.secret)
+    assert (await cleo.get("/api/me")).json() == {"organization": org.name, "user": "cleo", "role": "member"}
+    listed = await org.admin.get("/api/tokens")
+    assert made.secret not in listed.text
+    assert made.token.id in [token.id for token in decoded(listed, shapes.Tokens).tokens]
+    path = f"/api/tokens/{made.token.id}"
+    assert problem(await other.admin.call("DELETE", path))["status"] == 404
+    assert (await org.admin.call("DELETE", path)).json()["revokedAt"]
+    assert "revoked" in problem(await cleo.get("/api/me"))["detail"]
+    expired = await org.admin.post("/api/tokens", {"user": "c", "expiresAt": "2020-01-01T00:00:00Z"})
+    late = Person(served.url, org.ada.principal, expired.json()["secret"])
+    assert "expired" in problem(await late.get("/api/me"))["detail"]
+    actions = [entry["action"] for entry in (await org.admin.get("/api/audit")).json()["entries"]]
+    assert actions.count("token.create") == 2
+    assert actions.count("token.revoke") == 1
+
+
+async def test_a_wrong_token_opens_nothing_however_often_it_is_tried(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.start()
+    try:
+        async with httpx2.AsyncClient(base_url=served.url) as client:
+            for secret in ("hf_wrong", "a.b.c", "\xe9", "x" * 5000):
+                guess = {b"Authorization": b"Bearer " + secret.encode("latin-1")}
+                assert problem(await client.get("/api/me", headers=guess))["code"] == "unauthenticated"
+            for _ in range(25):
+                response = await client.get("/api/me", headers={"Authorization": "Bearer guess"})
+            assert (response.status_code, "retry-after" in response.headers) == (429, True)
+        owner = Person(served.url, LOCAL, served.presence.token)
+        entries = decoded(await owner.get("/api/audit"), shapes.Audit).entries
+        assert {(entry.user, entry.outcome) for entry in entries} == {("nobody", "denied")}
+        assert len(entries) <= 21
+    finally:
+        served.stop()
+
+
+async def test_the_sign_in_link_works_once_and_gives_a_cookie_for_the_page(served: Served) -> None:
+    person = Person(served.url, LOCAL, served.presence.token)
+    link = (await person.post("/api/sign-in-links")).json()["url"]
+    async with httpx2.AsyncClient(base_url=served.url) as browser:
+        signed_in = await browser.get(link)
+        assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/")
+        cookie = signed_in.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert (await browser.get("/api/me")).json()["user"] == "local"
+        assert (await browser.post("/api/repos/scan")).status_code == 200
+        secret = browser.cookies["holdfast"]
+        assert (await browser.post("/api/sign-out")).status_code == 200
+    async with httpx2.AsyncClient(base_url=served.url, cookies={"holdfast": secret}) as thief:
+        assert problem(await thief.get("/api/me"))["status"] == 401
+    async with httpx2.AsyncClient() as stranger:
+        assert problem(await stranger.get(link))["status"] == 401
+
+
+async def test_the_server_is_not_called_by_another_name(served: Served, org: Organization) -> None:
+    for host in ("evil.example", "evil.example:4747", "127.0.0.1.evil.example", "", "[::2]"):
+        async with org.ada.client(headers={"Host": host}) as client:
+            assert problem(await client.get("/api/me"))["code"] == "wrong_host"
+            assert problem(await client.get("/"))["code"] == "wrong_host"
+    port = served.url.rsplit(":", 1)[1]
+    for host in (f"localhost:{port}", f"LOCALHOST:{port}", f"[::1]:{port}", "127.0.0.1"):
+        async with org.ada.client(headers={"Host": host}) as client:
+            assert (await client.get("/api/me")).status_code == 200
+
+
+async def test_pages_of_other_sites_are_turned_away(served: Served, org: Organization) -> None:
+    refused = [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+    ]
+    for headers in refused:
+        async with org.ada.client(headers=headers) as client:
+            assert problem(await client.post("/api/repos/scan", json={}))["code"] == "cross_site"
+            assert problem(await client.get("/api/me"))["code"] == "cross_site"
+    allowed = [{"Origin": served.url, "Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}]
+    for headers in allowed:
+        async with org.ada.client(headers=headers) as client:
+            assert (await client.get("/api/me")).status_code == 200
+    async with httpx2.AsyncClient(base_url=served.url) as browser:
+        followed = await browser.get(
+            "/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        )
+        assert followed.status_code == 200
+
+
+async def test_every_answer_is_guarded_against_being_misused(served: Served, org: Organization) -> None:
+    async with httpx2.AsyncClient(base_url=served.url) as browser:
+        page = await browser.get("/")
+    api = await org.ada.get("/api/me")
+    for response in (page, api):
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+    assert "'unsafe" not in page.headers["content-security-policy"]
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert api.headers["cache-control"] == "no-store"
+
+
+TRAVERSALS = (
+    "/assets/../../../etc/passwd",
+    "/assets/%2e%2e/%2e%2e/etc/passwd",
+    "/assets/..%2f..%2fetc/passwd",
+    "/assets/..%5c..%5cetc%5cpasswd",
+    "/assets/%252e%252e/etc/passwd",
+    "/api/sessions/../tokens",
+    "/api/sessions/%2e%2e/tokens",
+    "/assets/page.js%00.html",
+)
+
+
+@pytest.mark.parametrize("path", TRAVERSALS)
+async def test_a_path_that_leads_out_is_refused_and_audited(served: Served, path: str) -> None:
+    owner = Person(served.url, LOCAL, served.presence.token)
+    refused = await raw(
+        served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    )
+    assert refused.startswith(b"HTTP/1.1 403 ")
+    assert b"path_traversal" in refused
+    entries = decoded(await owner.get("/api/audit?limit=1"), shapes.Audit).entries
+    assert (entries[0].user, entries[0].outcome) == ("nobody", "denied")
+    assert entries[0].detail["code"] == "path_traversal"
+
+
+async def raw(served: Served, request: bytes) -> bytes:
+    """What the server answers to exactly these bytes."""
+    host, port = served.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    async with asyncio.timeout(30):
+        answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+def test_the_servers_own_file_is_for_its_owner_only(served: Served) -> None:
+    file = served.data / "server.json"
+    assert oct(file.stat().st_mode)[-3:] == "600"
+    assert set(json.loads(file.read_text())) == {"url", "pid", "token"}
+    assert served.presence.token not in served.printed
+
+
+async def test_a_jwt_of_the_issuer_is_let_in_and_no_other(tmp_path: Path) -> None:
+    key, stranger = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [public | {"kid": "k1", "use": "sig", "alg": "ES256"}]}))
+    served = Served(
+        tmp_path,
+        HOLDFAST_SERVER_JWT_ISSUER="https://id.example",
+        HOLDFAST_SERVER_JWT_AUDIENCE="holdfast",
+        HOLDFAST_SERVER_JWT_KEYS=str(keys),
+    )
+    served.start()
+    good = {
+        "iss": "https://id.example",
+        "aud": "holdfast",
+        "sub": "ada",
+        "org": "acme",
+        "role": "admin",
+        "exp": int(time.time()) + 60,
+    }
+
+    async def asked(claims: dict[str, Any], signing: Any = key, algorithm: str = "ES256", **more: Any) -> Any:
+        token = jwt.encode(claims, signing, algorithm=algorithm, headers={"kid": "k1"} | more)
+        return await Person(served.url, LOCAL, token).get("/api/me")
+
+    try:
+        assert (await asked(good)).json() == {"organization": "acme", "user": "ada", "role": "admin"}
+        refused = [
+            await asked(good | {"iss": "https://evil.example"}),
+            await asked(good | {"aud": "another"}),
+            await asked(good | {"exp": int(time.time()) - 60}),
+            await asked({name: value for name, value in good.items() if name != "exp"}),
+            await asked(good | {"role": "owner"}),
+            await asked(good | {"org": ""}),
+            await asked(good, stranger),
+            await asked(good, kid="k2"),
+            await asked(good, "a secret that is long enough to be one", "HS256"),
+            await asked(good, None, "none"),
+        ]
+        assert [problem(response)["status"] for response in refused] == [401] * len(refused)
+    finally:
+        served.stop()
+
+
+async def test_without_authentication_the_server_listens_on_loopback_only(tmp_path: Path) -> None:
+    served = Served(tmp_path, "--no-auth", "--host", "0.0.0.0")
+    with pytest.raises(AssertionError, match="loopback only"):
+        served.start()
+    served.stop()
+    served = Served(tmp_path, "--no-auth")
+    served.start()
+    try:
+        assert "whoever reaches this port" in served.printed
+        async with httpx2.AsyncClient(base_url=served.url) as anybody:
+            assert (await anybody.get("/api/me")).json()["user"] == "local"
+            hostile = await anybody.get("/api/me", headers={"Origin": "https://evil.example"})
+            assert problem(hostile)["code"] == "cross_site"
+    finally:
+        served.stop()
+
+
+async def test_a_user_may_not_call_too_often(tmp_path: Path) -> None:
+    served = Served(tmp_path, HOLDFAST_SERVER_REQUESTS_PER_SECOND="1")
+    served.start()
+    try:
+        person = Person(served.url, LOCAL, served.presence.token)
+        responses = [await person.get("/api/me") for _ in range(5)]
+        assert responses[0].status_code == 200
+        assert problem(responses[-1])["code"] == "too_many_requests"
+        assert responses[-1].headers["retry-after"] == "1"
+    finally:
+        served.stop()
+
+
+async def test_questions_are_seen_and_answered_by_those_of_their_session(
+    served: Served, store: Store, org: Organization, other: Organization, session: Session
+) -> None:
+    box = QuestionBox(served.questions)
+    question = Question(prompt="Which?", title="Choice", options=(Option("a"), Option("b")))
+    asked = await box.ask(NewQuestionSet(questions=(question,), session_id=session.id, agent="demo"))
+    machines = await box.ask(NewQuestionSet(questions=(question,)))
+    path = f"/api/questions/{asked.id}"
+    body = {"answers": [{"questionIndex": 0, "selectedOption": "a"}]}
+    for stranger in (other.admin, org.bob):
+        assert (await stranger.get("/api/questions")).json() == {"questions": []}
+        for question_set in (asked, machines):
+            assert problem(await stranger.get(f"/api/questions/{question_set.id}"))["status"] == 404
+            refused = await stranger.post(f"/api/questions/{question_set.id}/answer", body)
+            assert problem(refused)["status"] == 404
+    (seen,) = decoded(await org.ada.get("/api/questions?status=pending"), shapes.QuestionSets).questions
+    assert (seen.id, seen.kind, seen.session_id) == (asked.id, "question", session.id)
+    wrong = await org.ada.post(f"{path}/answer", {"answers": [{"questionIndex": 0, "selectedOption": "c"}]})
+    assert problem(wrong)["code"] == "invalid_answers"
+    answered = decoded(await org.ada.post(f"{path}/answer", body), shapes.QuestionSet)
+    assert (answered.status, answered.answered_by, answered.answered_from) == ("completed", "ada", "http")
+    late = await org.admin.post(f"{path}/reject", {"reason": "no"})
+    assert (problem(late)["code"], problem(late)["status"]) == ("already_settled", 409)
+    assert "question.answer" in [e["action"] for e in (await org.admin.get("/api/audit")).json()["entries"]]
+    owner = Person(served.url, LOCAL, served.presence.token)
+    rejected = await owner.post(f"/api/questions/{machines.id}/reject", {"reason": "not now"})
+    assert rejected.json()["rejectionReason"] == "not now"
+
+
+async def test_what_a_person_sent_is_kept_for_nobody_else(store: Store, org: Organization) -> None:
+    """A message with everything that may go wrong in it comes back as it was."""
+    view = store.as_principal(org.ada.principal)
+    session = await view.create_session(NewSession())
+    text = "<script>alert(1)</script>\r\n\u2028 event: gone\ndata: x\n\n"
+    await view.append_messages(session.id, [Message.user(text)])
+    response = await org.ada.get(f"/api/sessions/{session.id}/events?wait=0")
+    assert response.json()["messages"][0]["content"]["text"] == text
