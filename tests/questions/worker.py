@@ -116,9 +116,9 @@ async def settle(directory: str, ids: list[str], name: str, tasks: int) -> None:
         await asyncio.gather(*(one(set_id, number) for number in range(tasks)))
 
 
-async def ask_and_hear(directory: str, times: int) -> None:
+async def ask_and_hear(directory: str, times: int, limit: int) -> None:
     """Ask one set after the other, and report what each was answered."""
-    box = QuestionBox(Path(directory))
+    box = QuestionBox(Path(directory), limit=limit)
     is_told_to_go()
     for _ in range(times):
         asked = await box.ask(NewQuestionSet(questions=(QUESTION,)))
