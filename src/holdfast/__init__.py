@@ -6,10 +6,13 @@ The names of the library (`holdfast.api`) are loaded when the first of them is u
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+logging.getLogger("holdfast").addHandler(logging.NullHandler())  # whoever wants the log asks for it
 
 if TYPE_CHECKING:
     from holdfast.api import *  # noqa: F403

@@ -169,6 +169,15 @@ class Catalogue:
                 raise InvalidInput(f"[agents.{name}] in the settings is wrong: {error}.") from None
         return cls(entries)
 
+    def with_permissions(self, decision: Decision) -> Catalogue:
+        """The same agents, with another answer to requests that no rule decides."""
+        return Catalogue(
+            {
+                name: msgspec.structs.replace(entry, permissions=decision)
+                for name, entry in self._entries.items()
+            }
+        )
+
     def __getitem__(self, name: str) -> AgentEntry:
         if name not in self._entries:
             known = ", ".join(sorted(self._entries))

@@ -155,7 +155,8 @@ class DemoAgent:
         session = request.session_id
         if session not in self._workspaces:
             raise Refusal(NOT_FOUND, f"Session not found: {session}")
-        text = "\n".join(block["text"] for block in request.prompt if block.get("type") == "text")
+        # The last block is what the person said; a transcript before it may hold old instructions.
+        text = [block["text"] for block in request.prompt if block.get("type") == "text"][-1]
         cancelled = self._cancelled[session] = asyncio.Event()
         turn = _Turn(self, session, self._workspaces[session], cancelled)
         self.remember(

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from holdfast.agents import demo
 from holdfast.agents.catalogue import Catalogue
@@ -32,12 +31,10 @@ def agents(
     if as_json:
         typer.echo(json.dumps([_as_json(name, result) for name, result in found.items()]))
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("AGENT", "STATE", "PROGRAM", "ABOUT"):
-        table.add_column(heading, overflow="fold")
+    typer.echo(f"{'AGENT':<10}  {'STATE':<15}  ABOUT")
     for name, result in found.items():
-        table.add_row(name, *_row(catalogue, name, result))
-    Console().print(table, markup=False)
+        state, about = _described(catalogue, name, result)
+        typer.echo(f"{name:<10}  {state:<15}  {about}".rstrip())
 
 
 def demo_agent(
@@ -58,11 +55,11 @@ async def _look(catalogue: Catalogue, *, start: bool) -> dict[str, Probe]:
     return dict(zip(names, probes, strict=True))
 
 
-def _row(catalogue: Catalogue, name: str, result: Probe) -> tuple[str, str, str]:
+def _described(catalogue: Catalogue, name: str, result: Probe) -> tuple[str, str]:
     if result.path is None:
-        return "not installed", "", catalogue[name].install or ""
+        return "not installed", f"to install it: {catalogue[name].install or catalogue[name].command}"
     state = "answers" if result.answers else "does not answer" if result.problem else "installed"
-    return state, str(result.path), one_line(result.name or result.problem or "")
+    return state, " · ".join(filter(None, (one_line(result.name or result.problem or ""), str(result.path))))
 
 
 def _as_json(name: str, result: Probe) -> dict[str, Any]:

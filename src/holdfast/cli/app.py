@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import agents, answer, ask, db, mcp, questions, repos, serve
+from holdfast.cli import agents, answer, ask, db, mcp, questions, repos, run, serve, sessions
 
 app = typer.Typer(
     name="holdfast",
@@ -17,12 +17,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve")(serve.serve)
+app.command("run")(run.run)
 app.command("ask")(ask.ask)
 app.command("answer")(answer.answer)
 app.command("mcp")(mcp.mcp)
 app.command("agents")(agents.agents)
 app.command("repos")(repos.repos)
 app.command("demo-agent")(agents.demo_agent)
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(questions.app, name="questions")
 app.add_typer(db.app, name="db")
 

@@ -17,18 +17,25 @@ _NUMBERS = re.compile(r"\d+(?:[\s,]+\d+)*")
 
 def answers_from_prompts(question_set: QuestionSet) -> list[Answer]:
     """What the person types. A question that is passed over is left out."""
-    typer.echo(f"{asker(question_set)} asks ({question_set.short_id}):")
-    if question_set.tool:
-        typer.echo(shown_tool(question_set.tool))
+    typer.echo(introduced_set(question_set))
     given = [_answer(index, question) for index, question in enumerate(question_set.questions)]
     return [answer for answer in given if answer is not None]
 
 
+def introduced_set(question_set: QuestionSet) -> str:
+    """Who asks, and for what a permission is asked."""
+    who = f"{asker(question_set)} asks ({question_set.short_id}):"
+    return f"{who}\n{shown_tool(question_set.tool)}" if question_set.tool else who
+
+
+def introduced(index: int, question: Question) -> str:
+    """A question with its options, and how to answer it."""
+    options = [f"   {number}) {shown_option(option)}" for number, option in enumerate(question.options, 1)]
+    return "\n".join([f"\n{index + 1}. {shown_question(question)}", *options, f"   {_how(question)}"])
+
+
 def _answer(index: int, question: Question) -> Answer | None:
-    typer.echo(f"\n{index + 1}. {shown_question(question)}")
-    for number, option in enumerate(question.options, 1):
-        typer.echo(f"   {number}) {shown_option(option)}")
-    typer.echo(f"   {_how(question)}")
+    typer.echo(introduced(index, question))
     while True:
         try:
             return answer_from_text(index, question, typer.prompt("  ", default="", show_default=False))

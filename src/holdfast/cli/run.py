@@ -1,0 +1,271 @@
+"""`holdfast run`: one prompt to an agent in the repository you are in, as you watch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from holdfast.agents.catalogue import Catalogue
+from holdfast.agents.live import Limits
+from holdfast.agents.permissions import Decision
+from holdfast.agents.repositories import Repositories
+from holdfast.agents.supervisor import Supervisor
+from holdfast.cli.answer import DOOR, user
+from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.prompts import answer_from_text, introduced, introduced_set
+from holdfast.cli.transcript import Transcript
+from holdfast.config import Settings
+from holdfast.errors import InvalidInput, InvalidTransition, NotFound
+from holdfast.model.content import QuestionContent
+from holdfast.model.ids import SessionId
+from holdfast.model.question import AlreadySettled, Answer, QuestionSet
+from holdfast.model.session import Session
+from holdfast.model.status import SessionStatus
+from holdfast.model.turn import Turn, TurnStatus
+from holdfast.questions import open_box
+from holdfast.server.shapes import Changes as ChangesShape
+from holdfast.store import open_store
+from holdfast.store.options import Changes
+from holdfast.store.store import Store
+
+
+class ExitCode(IntEnum):
+    """What a turn ended with, for scripts. Documented in docs/agents.md."""
+
+    END_TURN = 0
+    FAILED = 1
+    MAX_TOKENS = 3
+    MAX_TURN_REQUESTS = 4
+    REFUSAL = 5
+    CANCELLED = 130
+
+    @classmethod
+    def of(cls, turn: Turn) -> ExitCode:
+        if turn.status is not TurnStatus.COMPLETED:
+            return cls.FAILED
+        return cls.__members__.get((turn.stop_reason or "").upper(), cls.END_TURN)
+
+
+def run(
+    prompt: Annotated[str, typer.Argument(help="What the agent should do; - reads it from standard input.")],
+    agent: Annotated[str | None, typer.Option("--agent", help="An agent of `holdfast agents`.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Go on in a session that has ended.")
+    ] = None,
+    permissions: Annotated[
+        Decision | None,
+        typer.Option(help="What becomes of requests that no rule decides, this time.", show_default="ask"),
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one prompt in the current repository, and show what the agent does.
+
+    Ctrl-C cancels the turn, and a second time ends the agent. The session is kept.
+    """
+    errand = Errand(settings_for(store), permissions, as_json=as_json)
+    raise typer.Exit(errand.run(prompt, errand.resumes(session) if session else errand.creates(agent)))
+
+
+Opening = Callable[[Supervisor, Store], Awaitable[Session]]
+"""How an errand comes to its session."""
+
+
+class Errand:
+    """One prompt to one agent, which is ended afterwards."""
+
+    def __init__(self, settings: Settings, permissions: Decision | None, *, as_json: bool) -> None:
+        self._settings = settings
+        self._permissions = permissions
+        self._as_json = as_json
+        self._box = open_box(settings.questions)
+        self._notes = Console(stderr=True, highlight=False)
+        self._transcript = Transcript(Console(highlight=False), prompts=False)
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    def run(self, prompt: str, opening: Opening) -> ExitCode:
+        return asyncio.run(self._run(sys.stdin.read() if prompt == "-" else prompt, opening))
+
+    def creates(self, agent: str | None) -> Opening:
+        async def create(supervisor: Supervisor, store: Store) -> Session:
+            (repo,) = await supervisor.repositories.scan(store)
+            assert repo.id is not None
+            return await supervisor.create(store, repo.id, agent=agent)
+
+        return create
+
+    def resumes(self, session: str) -> Opening:
+        return lambda supervisor, store: supervisor.resume(store, session)
+
+    def forks(self, session: str) -> Opening:
+        return lambda supervisor, store: supervisor.fork(store, session)
+
+    async def _run(self, text: str, opening: Opening) -> ExitCode:
+        async with (
+            open_store(self._settings.store_url, durability=self._settings.durability) as store,
+            self._supervisor(store) as supervisor,
+        ):
+            with self._notes.status("starting the agent"):
+                session = await opening(supervisor, store)
+            turn = await supervisor.prompt(store, session.id, text)
+            with _interrupts(supervisor, store, session.id):
+                ended = await self._watch(store, session.id, session.rev, turn)
+            with self._notes.status("ending the agent"), suppress(InvalidTransition):
+                await supervisor.complete(store, session.id)
+            self._report(await store.get_session(session.id), ended)
+        return ExitCode.of(ended)
+
+    def _supervisor(self, store: Store) -> Supervisor:
+        catalogue = Catalogue.from_settings(self._settings.agents)
+        if self._permissions is not None:
+            catalogue = catalogue.with_permissions(self._permissions)
+        limits = Limits(idle=self._settings.workspace.idle_minutes * 60)
+        return Supervisor(store, catalogue, Repositories(_here(), depth=0), box=self._box, limits=limits)
+
+    async def _watch(self, store: Store, session_id: SessionId, since: int, turn: Turn) -> Turn:
+        """Show what happens until the turn has ended."""
+        try:
+            async with aclosing(store.follow(session_id, since)) as items:
+                async for changes in items:
+                    self._show(changes)
+                    self._put_questions(changes)
+                    for changed in changes.turns:
+                        if changed.id == turn.id and changed.status is not TurnStatus.PENDING:
+                            return changed
+            raise NotFound("The store was closed before the turn had ended.")
+        finally:
+            self._transcript.end_line()
+            for asking in self._asking.values():
+                asking.cancel()
+            await asyncio.gather(*self._asking.values(), return_exceptions=True)
+
+    def _put_questions(self, changes: Changes) -> None:
+        for content in (message.content for message in changes.messages):
+            if isinstance(content, QuestionContent) and content.question_set_id not in self._asking:
+                asking = asyncio.create_task(self._put(content.question_set_id))
+                self._asking[content.question_set_id] = asking
+
+    def _show(self, changes: Changes) -> None:
+        if self._as_json:
+            typer.echo(msgspec.json.encode(ChangesShape.of(changes)).decode())
+        else:
+            self._transcript.show(changes)
+
+    async def _put(self, set_id: str) -> None:
+        """Let the person here answer, unless somebody answers elsewhere first."""
+        question_set = await self._box.get(set_id)
+        if not (sys.stdin.isatty() and sys.stderr.isatty()) or self._as_json:
+            self._note(
+                f"The agent asks. To answer: holdfast answer {question_set.short_id}, or holdfast inbox"
+            )
+            return
+        self._transcript.end_line()
+        typing = asyncio.create_task(_typed(question_set))
+        elsewhere = asyncio.create_task(self._box.until_settled(set_id))
+        try:
+            await asyncio.wait([typing, elsewhere], return_when=asyncio.FIRST_COMPLETED)
+            if typing.done():
+                await self._answer(question_set, typing.result())
+        finally:
+            for task in (typing, elsewhere):
+                task.cancel()
+            await asyncio.wait([typing, elsewhere])
+
+    async def _answer(self, question_set: QuestionSet, answers: list[Answer]) -> None:
+        with suppress(AlreadySettled):
+            if answers:
+                await self._box.answer(question_set.id, answers, by=user(), door=DOOR)
+            else:
+                await self._box.reject(question_set.id, by=user(), door=DOOR)
+
+    def _report(self, session: Session, turn: Turn) -> None:
+        if self._as_json:
+            return
+        for error in turn.errors:
+            self._note(f"holdfast: {error}", "red")
+        if turn.stop_reason != "end_turn" and not turn.errors:
+            self._note(f"The turn ended: {turn.stop_reason}.", "yellow")
+        go_on = "fork" if session.status is SessionStatus.ERROR else "resume"
+        self._note(f"It is kept. To go on: holdfast sessions {go_on} {session.id} PROMPT", "dim")
+
+    def _note(self, text: str, style: str = "") -> None:
+        self._notes.print(Text(text, style), soft_wrap=True)
+
+
+class _interrupts:  # noqa: N801  # used as a function
+    """While inside, the first Ctrl-C cancels the turn, and the next one the session."""
+
+    def __init__(self, supervisor: Supervisor, store: Store, session_id: SessionId) -> None:
+        self._calls = [
+            lambda: supervisor.cancel_turn(store, session_id),
+            lambda: supervisor.cancel(store, session_id),
+        ]
+        self._running: list[asyncio.Task[object]] = []
+
+    def __enter__(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+
+    def _interrupt(self) -> None:
+        if self._calls:
+            self._running.append(asyncio.ensure_future(self._calls.pop(0)()))
+
+
+def _here() -> Path:
+    """The root of the repository that the working directory is in."""
+    here = Path.cwd()
+    for directory in (here, *here.parents):
+        if (directory / ".git").exists():
+            return directory
+    raise InvalidInput(f"{here} is not in a git repository; run this in one, or make one with: git init")
+
+
+async def _typed(question_set: QuestionSet) -> list[Answer]:
+    """What the person types; an empty list when they pass over everything."""
+    typer.echo(introduced_set(question_set), err=True)
+    answers = []
+    for index, question in enumerate(question_set.questions):
+        typer.echo(introduced(index, question), err=True)
+        while True:
+            typer.echo("  > ", nl=False, err=True)
+            try:
+                answer = answer_from_text(index, question, await _line())
+            except InvalidInput as error:
+                typer.echo(f"   {error}", err=True)
+                continue
+            if answer is not None:
+                answers.append(answer)
+            break
+    return answers
+
+
+async def _line() -> str:
+    """A line from the terminal, waited for without a thread, so that the wait can be given up."""
+    loop = asyncio.get_running_loop()
+    descriptor = sys.stdin.fileno()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def note_ready() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(descriptor, note_ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, 65536).decode(errors="replace")

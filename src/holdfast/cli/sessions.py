@@ -1,0 +1,229 @@
+"""`holdfast sessions`: what was said in them, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, nullcontext, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.agents.opening import open_supervisor
+from holdfast.cli.export import Format, atomically, exported
+from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.run import Errand
+from holdfast.cli.transcript import Transcript
+from holdfast.config import Settings
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.model.ids import SessionId
+from holdfast.model.status import LIVE, SessionStatus
+from holdfast.questions import open_box
+from holdfast.questions.shown import age, one_line
+from holdfast.server.shapes import Changes, SessionPage
+from holdfast.store import open_store
+from holdfast.store.options import HistoryOptions, SessionFilter
+from holdfast.store.store import Store
+
+T = TypeVar("T")
+
+LOOKED_THROUGH = 10_000
+"""Among how many sessions a shortened id is looked for, those that changed last first."""
+
+PAGE = 500
+
+SHORT = 8
+"""How much of an id a listing shows: its end, since the beginning is the time, and much alike."""
+
+SHORTEST = 4
+FULL_LENGTH = 36
+
+app = typer.Typer(help="List, read, follow, resume, fork, cancel and export sessions.", no_args_is_help=True)
+
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The id of the session, or how it begins or ends.")
+]
+PromptArgument = Annotated[
+    str, typer.Argument(help="What the agent should do next; - reads it from standard input.")
+]
+
+
+@app.command("list")
+def list_(
+    status: Annotated[
+        list[SessionStatus] | None, typer.Option(help="Only those in this status; may be repeated.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="Only those of this agent.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 20,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List sessions, the one that changed last first."""
+    wanted = SessionFilter(status=set(status) if status else None, agent_id=agent, limit=limit)
+    page = _with_store(settings_for(store), lambda opened: opened.list(wanted))
+    if as_json:
+        typer.echo(msgspec.json.encode(SessionPage.of(page)).decode())
+        return
+    if not page.sessions:
+        typer.echo('There is no session here yet. To begin one: holdfast run --agent demo "hello"')
+        return
+    now = datetime.now(UTC)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("SESSION", "AGENT", "STATUS", "CHANGED", "MESSAGES", "TITLE"):
+        table.add_column(heading, no_wrap=heading != "TITLE")
+    for each in page.sessions:
+        state = f"{each.status} ({each.status_reason})" if each.status_reason else each.status.value
+        title = one_line(each.title or "")
+        table.add_row(
+            each.id[-SHORT:], each.agent, state, age(each.updated_at, now), str(each.message_count), title
+        )
+    Console().print(table, markup=False)
+    if page.total > len(page.sessions):
+        typer.echo(f"{len(page.sessions)} of {page.total}; --limit shows more.")
+
+
+@app.command()
+def show(session: SessionArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show what was said and done in a session."""
+
+    async def read(opened: Store) -> None:
+        session_id = await _resolved(opened, session)
+        if as_json:
+            async for piece in exported(opened, session_id, Format.JSON):
+                typer.echo(piece, nl=False)
+            return
+        transcript = Transcript(Console(highlight=False))
+        after = 0
+        while page := await opened.get_history(session_id, HistoryOptions(after=after, limit=500)):
+            transcript.show_all(page.messages)
+            after = page.messages[-1].seq
+
+    _with_store(settings_for(store), read)
+
+
+@app.command()
+def tail(
+    session: SessionArgument,
+    lines: Annotated[int, typer.Option("--messages", "-n", help="Begin with so many messages.", min=0)] = 10,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow a session as it goes on, until it ends or you press Ctrl-C."""
+
+    async def follow(opened: Store) -> None:
+        session_id = await _resolved(opened, session)
+        transcript = Transcript(Console(highlight=False))
+        current = await opened.get_session(session_id)
+        if lines and not as_json:
+            latest = await opened.get_history(session_id, HistoryOptions(limit=lines))
+            for message in latest.messages:
+                transcript.show_message(message)
+        if current.status not in LIVE:
+            transcript.end_line()
+            return
+        async with aclosing(opened.follow(session_id, current.rev)) as items:
+            async for changes in items:
+                if as_json:
+                    typer.echo(msgspec.json.encode(Changes.of(changes)).decode())
+                else:
+                    transcript.show(changes)
+                if changes.session.status not in LIVE:
+                    break
+        transcript.end_line()
+
+    with suppress(KeyboardInterrupt):
+        _with_store(settings_for(store), follow)
+
+
+@app.command()
+def resume(
+    session: SessionArgument, prompt: PromptArgument, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Start the agent of a session again in its repository, and give it a prompt."""
+    settings = settings_for(store)
+    errand = Errand(settings, None, as_json=as_json)
+    session_id = _with_store(settings, lambda opened: _resolved(opened, session))
+    raise typer.Exit(errand.run(prompt, errand.resumes(session_id)))
+
+
+@app.command()
+def fork(
+    session: SessionArgument, prompt: PromptArgument, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Begin a new session with all that was said in another, also in one that ended in an error."""
+    settings = settings_for(store)
+    errand = Errand(settings, None, as_json=as_json)
+    session_id = _with_store(settings, lambda opened: _resolved(opened, session))
+    raise typer.Exit(errand.run(prompt, errand.forks(session_id)))
+
+
+@app.command()
+def cancel(session: SessionArgument, store: StoreOption = None) -> None:
+    """End a session."""
+    settings = settings_for(store)
+
+    async def end(opened: Store) -> str:
+        session_id = await _resolved(opened, session)
+        async with open_supervisor(settings, opened, open_box(settings.questions)) as supervisor:
+            await supervisor.cancel(opened, session_id)
+        return session_id
+
+    typer.echo(f"Session {_with_store(settings, end)} is cancelled.")
+
+
+@app.command()
+def export(
+    session: SessionArgument,
+    to: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file; standard output if none.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.MARKDOWN,
+    store: StoreOption = None,
+) -> None:
+    """Write a whole session to a file, every word of it."""
+
+    async def write(opened: Store) -> None:
+        pieces = exported(opened, await _resolved(opened, session), form)
+        with atomically(to) if to else nullcontext(sys.stdout) as file:
+            async for piece in pieces:
+                file.write(piece)
+
+    _with_store(settings_for(store), write)
+    if to:
+        typer.echo(f"{to} holds {to.stat().st_size:,} bytes.", err=True)
+
+
+async def _resolved(store: Store, text: str) -> SessionId:
+    """The session that a person means by the beginning or the end of an id."""
+    if len(text) == FULL_LENGTH:
+        return (await store.get_session(text)).id
+    if len(text) < SHORTEST:
+        raise InvalidInput(f"{text!r} is too short for an id; give at least {SHORTEST} characters.")
+    wanted = text.lower()
+    found: list[SessionId] = []
+    before = None
+    for _ in range(LOOKED_THROUGH // PAGE):
+        page = await store.list(SessionFilter(limit=PAGE, before=before))
+        found += [each.id for each in page.sessions if each.id.startswith(wanted) or each.id.endswith(wanted)]
+        before = page.next
+        if before is None:
+            break
+    if not found:
+        raise NotFound(f"No session begins or ends with {text!r}; holdfast sessions list shows them.")
+    if len(found) > 1:
+        raise InvalidInput(f"{text!r} fits {len(found)} sessions: {', '.join(found[:5])}. Give more of it.")
+    return found[0]
+
+
+def _with_store(settings: Settings, action: Callable[[Store], Awaitable[T]]) -> T:
+    async def act() -> T:
+        async with open_store(settings.store_url, durability=settings.durability) as store:
+            return await action(store)
+
+    return asyncio.run(act())
