@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -374,3 +375,20 @@ def test_sets_are_exported_as_markdown_and_as_json(cli: Cli, asked: str) -> None
     assert set(exported["answers"][0]) == {"questionIndex", "selectedOption"}
     refused = cli("questions", "export", "--output", "no/such/place")
     ended_with(refused, 2, "no/such/place cannot be written: No such file or directory.")
+
+
+def test_the_examples_of_the_documentation_work_as_they_are_written(cli: Cli, directory: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "questions.md").read_text(encoding="utf-8")
+    commands = [line.removeprefix("$ ") for line in page.splitlines() if line.startswith("$ ")]
+    assert len(commands) > 5
+    holdfast = f'holdfast() {{ "{sys.executable}" -m holdfast "$@"; }}'
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join([holdfast, *commands])],
+        cwd=cli.home,
+        env=cli.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (cli.home / "questions.md").read_text().count("# ") == 1
