@@ -86,12 +86,15 @@ decision = "allow"
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[agents.x]\nargs = ["a"]', "[agents.x] in the settings is wrong: Object missing required field `command`"),
+        ('[agents.x]\nargs = ["a"]', "[agents.x] in the settings is wrong: Object missing required field"),
         ('[agents.x]\ncommand = "a"\ncolour = "b"', "contains unknown field `colour`"),
         ('[agents.x]\ncommand = "a"\npermissions = "maybe"', "Invalid enum value 'maybe'"),
-        ('[agents.x]\ncommand = "a"\n[[agents.x.rules]]\ndecision = "allow"', "a rule needs a kind, a path, or both"),
+        (
+            '[agents.x]\ncommand = "a"\n[[agents.x.rules]]\ndecision = "allow"',
+            "a rule needs a kind, a path, or both",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_entry_is_named_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "holdfast.toml").write_text(text)
     with pytest.raises(InvalidInput) as refused:
