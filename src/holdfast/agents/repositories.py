@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.agents.workspace import OutsideWorkspace
-from holdfast.errors import HoldfastError, NotFound
+from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.model.ids import RepoId
 from holdfast.model.records import Repo
 from holdfast.store.store import Store
@@ -27,6 +27,10 @@ class NoWorkspaceRoot(HoldfastError):
     status = 503
 
 
+class PathTaken(Conflict):
+    code = "path_taken"
+
+
 class Repositories:
     def __init__(self, root: Path, *, depth: int = SCAN_DEPTH) -> None:
         self.root = root
@@ -42,6 +46,13 @@ class Repositories:
             if inside and repo.path not in kept and repo.id is not None:
                 await store.delete_repo(repo.id)
         return saved
+
+    async def create(self, store: Store, name: str) -> Repo:
+        """Make an empty repository directly under the root, where nothing of that name is yet."""
+        path = self._real_root() / name
+        await asyncio.to_thread(_initialize, path)
+        (created,) = await store.save_repos([await asyncio.to_thread(describe, path)])
+        return created
 
     async def resolve(self, store: Store, repo_id: RepoId) -> tuple[Repo, Path]:
         """A known repository and its real path, which must lie inside the root. An escape is audited."""
@@ -88,6 +99,16 @@ def _repositories(directory: Path, depth: int) -> Iterator[Path]:
     for path in below:
         if Path(path).name not in SKIPPED:
             yield from _repositories(Path(path), depth - 1)
+
+
+def _initialize(path: Path) -> None:
+    if _git(path.parent, "rev-parse", "--show-toplevel") is not None:
+        raise PathTaken(f"{path.parent} is itself inside a repository; work in that one.")
+    try:
+        path.mkdir()
+    except FileExistsError:
+        raise PathTaken(f"There is already something at {path}; choose another name.") from None
+    _git(path, "init", "--quiet", "--initial-branch=main")
 
 
 def describe(path: Path) -> Repo:

@@ -20,7 +20,7 @@ from holdfast.server import problems, shapes
 from holdfast.server.gate import Gate
 from holdfast.server.limits import RateLimit
 from holdfast.server.parts import Parts
-from holdfast.server.routes import admin, feeds, operations, questions, repos, sessions
+from holdfast.server.routes import admin, feeds, operations, questions, reading, repos, sessions
 from holdfast.server.routes.common import problem_answer
 from holdfast.telemetry import bound
 
@@ -42,7 +42,7 @@ def create_app(parts: Parts) -> ASGIApp:
     )
     api.state.parts = parts
     problems.add_handlers(api)
-    for module in (sessions, feeds, questions, repos, admin, operations):
+    for module in (sessions, feeds, questions, repos, reading, admin, operations):
         api.include_router(module.router)
     api.add_route("/", _page, include_in_schema=False)
     api.mount("/assets", StaticFiles(directory=WEB / "assets"))

@@ -52,7 +52,11 @@ _API_HEADERS = [
     (b"content-security-policy", _API_POLICY.encode()),
     (b"cache-control", b"no-store"),
 ]
-_PAGE_HEADERS = [*_SECURE, (b"content-security-policy", _PAGE_POLICY.encode())]
+_PAGE_HEADERS = [
+    *_SECURE,
+    (b"content-security-policy", _PAGE_POLICY.encode()),
+    (b"cache-control", b"no-cache"),  # its parts fit one another only when they are of one version
+]
 
 
 class WrongHost(AccessDenied):

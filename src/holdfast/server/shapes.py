@@ -358,6 +358,16 @@ class MessagePage(_Shape, frozen=True, kw_only=True):
     """The `after` of the next page, or the `before` when pages go backwards; null on the last one."""
 
 
+class RenderedTexts(_Shape, frozen=True, kw_only=True):
+    """HTML that is safe to show."""
+
+    html: tuple[str, ...]
+
+
+class Compactions(_Shape, frozen=True, kw_only=True):
+    compactions: tuple[Compaction, ...]
+
+
 class Repos(_Shape, frozen=True, kw_only=True):
     repos: tuple[Repo, ...]
 
@@ -546,6 +556,7 @@ def _moment(moment: datetime | None) -> str | None:
 PUBLISHED = (
     *(Repo, Message, Session, Turn, TurnSummary, Compaction, Delta, Changes, ChangedSessions, SessionPage),
     *(MessagePage, Repos, Turns, Accepted, QuestionSet, QuestionSets, ChangedQuestions, Token, NewToken),
+    *(RenderedTexts, Compactions),
     *(Agent, Agents, Tokens, AuditEntry, Audit, Me, SignInLink, Health, Problem),
 )
 """The shapes that the OpenAPI document names."""

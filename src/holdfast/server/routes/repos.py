@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.server import shapes
-from holdfast.server.routes.common import PartsOf, View, answers, rendered
+from holdfast.server.routes.common import Body, PartsOf, View, answers, rendered
 
 router = APIRouter(prefix="/api", tags=["repositories"])
+
+
+class NewRepo(Body):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 @router.get("/repos", responses=answers(shapes.Repos))
 async def list_repos(view: View) -> Response:
     """The repositories that the last scan found."""
     return rendered(shapes.Repos(repos=tuple(map(shapes.Repo.of, await view.list_repos()))))
+
+
+@router.post("/repos", status_code=201, responses=answers(shapes.Repo, 201, 409, 503))
+async def create_repo(new: NewRepo, parts: PartsOf, view: View) -> Response:
+    """Make a new, empty repository in the workspace root."""
+    created = await parts.supervisor.repositories.create(view, new.name)
+    await view.audit("repository.create", "done", subject=created.path)
+    return rendered(shapes.Repo.of(created), 201)
 
 
 @router.post("/repos/scan", responses=answers(shapes.Repos, 200, 503))

@@ -1,0 +1,75 @@
+"""What people read: Markdown as HTML, a session as a document, and what was folded in it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from fastapi import Query as QueryOf
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
+
+from holdfast.cli.export import Format, exported
+from holdfast.server import shapes
+from holdfast.server.markdown import rendered_html
+from holdfast.server.routes.common import (
+    Body,
+    Query,
+    SessionPath,
+    View,
+    answers,
+    problem_answer,
+    rendered,
+)
+
+router = APIRouter(prefix="/api", tags=["reading"])
+
+MEDIA_TYPES = {Format.MARKDOWN: "text/markdown", Format.JSON: "application/json"}
+ENDINGS = {Format.MARKDOWN: "md", Format.JSON: "json"}
+
+
+class Texts(Body):
+    texts: Annotated[list[str], Field(max_length=1000)]
+
+
+class Export(Query):
+    format: Literal["markdown", "json"] = "markdown"
+
+
+def _documents() -> dict[int | str, dict[str, Any]]:
+    described: dict[int | str, dict[str, Any]] = {
+        200: {
+            "description": "The session, to be saved as a file.",
+            "content": {kind: {"schema": {"type": "string"}} for kind in MEDIA_TYPES.values()},
+        }
+    }
+    for problem in (400, 401, 403, 404, 429):
+        described[problem] = problem_answer()
+    return described
+
+
+@router.post("/markdown", responses=answers(shapes.RenderedTexts))
+async def render_markdown(body: Texts) -> Response:
+    """Markdown texts as HTML that is safe to show, in the same order."""
+    html = await asyncio.to_thread(lambda: tuple(map(rendered_html, body.texts)))
+    return rendered(shapes.RenderedTexts(html=html))
+
+
+@router.get("/sessions/{id}/export", response_class=StreamingResponse, responses=_documents())
+async def export_session(
+    session_id: SessionPath, wanted: Annotated[Export, QueryOf()], view: View
+) -> Response:
+    """A session as one file."""
+    session = await view.get_session(session_id)
+    form = Format(wanted.format)
+    name = f'attachment; filename="session-{session.id}.{ENDINGS[form]}"'
+    document = exported(view, session.id, form)
+    return StreamingResponse(document, headers={"Content-Disposition": name}, media_type=MEDIA_TYPES[form])
+
+
+@router.get("/sessions/{id}/compactions", responses=answers(shapes.Compactions, 200, 404))
+async def list_compactions(session_id: SessionPath, view: View) -> Response:
+    """The folds of a session, in the order in which they were made."""
+    found = await view.list_compactions(session_id)
+    return rendered(shapes.Compactions(compactions=tuple(map(shapes.Compaction.of, found))))

@@ -1,0 +1,82 @@
+"""What people read: Markdown that cannot do harm, sessions as documents, new repositories."""
+
+import pytest
+
+from holdfast import Message, NewSession, Session, Store
+from holdfast.model.records import NewCompaction
+from holdfast.server import shapes
+from tests.server.servers import Organization, Served, decoded, problem
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "[x](javascript:alert(1))",
+        "![x](javascript:alert(1))",
+        '<a href="https://e.org" onclick="alert(1)">x</a>',
+        "```html\n<style>*{display:none}</style>\n```",
+        '[x](https://e.org"onmouseover=alert(1))',
+    ],
+)
+async def test_what_is_hostile_in_markdown_is_only_text(org: Organization, hostile: str) -> None:
+    answer = await org.ada.post("/api/markdown", {"texts": [hostile]})
+    (html,) = decoded(answer, shapes.RenderedTexts).html
+    for tag in ("<script", "<img", "<style", 'href="javascript', "<a onclick"):
+        assert tag not in html
+    assert 'onmouseover="' not in html
+
+
+async def test_markdown_is_rendered_in_order_with_coloured_code(org: Organization) -> None:
+    answer = await org.ada.post("/api/markdown", {"texts": ["**a**", "```python\nreturn 1\n```"]})
+    first, second = decoded(answer, shapes.RenderedTexts).html
+    assert first == "<p><strong>a</strong></p>\n"
+    assert '<span class="k">return</span>' in second
+
+
+async def test_a_picture_is_a_link_so_that_nothing_is_loaded_from_elsewhere(org: Organization) -> None:
+    answer = await org.ada.post("/api/markdown", {"texts": ["![chart](https://e.org/chart.png)"]})
+    (html,) = decoded(answer, shapes.RenderedTexts).html
+    assert '<a href="https://e.org/chart.png"' in html
+    assert "<img" not in html
+
+
+async def test_a_session_is_exported_as_a_document(org: Organization, store: Store, session: Session) -> None:
+    await store.as_system().append_messages(session.id, [Message.user("hello"), Message.agent("hi there")])
+    markdown = await org.ada.get(f"/api/sessions/{session.id}/export")
+    assert "attachment" in markdown.headers["content-disposition"]
+    assert "hi there" in markdown.text
+    whole = await org.ada.get(f"/api/sessions/{session.id}/export", params={"format": "json"})
+    assert [message["content"]["text"] for message in whole.json()["messages"]] == ["hello", "hi there"]
+
+
+async def test_another_user_gets_neither_document_nor_folds(org: Organization, session: Session) -> None:
+    for part in ("export", "compactions"):
+        assert problem(await org.bob.get(f"/api/sessions/{session.id}/{part}"))["status"] == 404
+
+
+async def test_the_folds_of_a_session_are_listed(org: Organization, store: Store) -> None:
+    view = store.as_principal(org.ada.principal)
+    session = await view.create_session(NewSession(title="long"))
+    await view.append_messages(session.id, [Message.user(str(n)) for n in range(6)])
+    await view.commit_compaction(
+        session.id,
+        NewCompaction(strategy="summary", params={}, first_seq=1, last_seq=4, summary="Four numbers."),
+    )
+    answer = await org.ada.get(f"/api/sessions/{session.id}/compactions")
+    (fold,) = decoded(answer, shapes.Compactions).compactions
+    assert (fold.first_seq, fold.last_seq, fold.summary) == (1, 4, "Four numbers.")
+
+
+async def test_a_repository_is_made_where_nothing_is_and_found_by_a_scan(
+    org: Organization, served: Served
+) -> None:
+    created = decoded(await org.ada.post("/api/repos", {"name": "fresh"}), shapes.Repo)
+    assert created.path == str(served.workspace / "fresh")
+    assert (served.workspace / "fresh" / ".git").is_dir()
+    found = decoded(await org.ada.post("/api/repos/scan"), shapes.Repos).repos
+    assert created.id in [repo.id for repo in found]
+    assert problem(await org.ada.post("/api/repos", {"name": "fresh"}))["code"] == "path_taken"
+    for name in ("../out", ".hidden", "a/b", ""):
+        assert problem(await org.ada.post("/api/repos", {"name": name}))["status"] == 400
