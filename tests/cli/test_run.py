@@ -3,6 +3,8 @@
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -214,3 +216,32 @@ def test_agents_and_repositories_are_listed(cli: Cli) -> None:
     assert (repo["name"], repo["path"], repo["branch"]) == ("project", str(cli.home), "main")
     cli.environment["AGENT_WORKSPACE_ROOT"] = str(cli.home.parent / "data")
     assert "There is no git repository in" in cli("repos").stderr
+
+
+@contextmanager
+def a_server(cli: Cli) -> Iterator[None]:
+    """A server for the command line's data directory, which looks for repositories where it is."""
+    with cli.running("serve", "--port", "0") as process:
+        assert process.stdout is not None
+        while "http://" not in process.stdout.readline():
+            assert process.poll() is None
+        yield
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+
+def test_a_running_server_runs_the_agent(cli: Cli) -> None:
+    with a_server(cli):
+        assert run(cli, "say heron").stdout == "heron \n"
+        kept = session_id(cli)
+        assert cli("sessions", "resume", kept, "say again").stdout == "again \n"
+        refused = run(cli, "--permissions", "allow", "say x")
+        assert "decides about permissions" in refused.stderr
+        with cli.running("run", "--agent", "demo", "say begin\nwait") as process:
+            assert process.stdout is not None
+            process.stdout.read(5)
+            cancelled = cli("sessions", "cancel", session_id(cli))
+            assert cancelled.stdout == f"Session {session_id(cli)} is cancelled.\n"
+            _, err = process.communicate()
+            assert (process.returncode, err.splitlines()[0]) == (130, "The turn ended: cancelled.")
+    assert "heron" in cli("sessions", "show", kept).stdout

@@ -17,28 +17,21 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.agents.catalogue import Catalogue
-from holdfast.agents.live import Limits
 from holdfast.agents.permissions import Decision
-from holdfast.agents.repositories import Repositories
-from holdfast.agents.supervisor import Supervisor
 from holdfast.cli.answer import DOOR, user
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.prompts import answer_from_text, introduced, introduced_set
-from holdfast.cli.transcript import Transcript
+from holdfast.cli.reach import Sessions, reached
+from holdfast.cli.transcript import Transcript, content_of
+from holdfast.client import Refused
 from holdfast.config import Settings
-from holdfast.errors import InvalidInput, InvalidTransition, NotFound
+from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.model.content import QuestionContent
-from holdfast.model.ids import SessionId
 from holdfast.model.question import AlreadySettled, Answer, QuestionSet
-from holdfast.model.session import Session
 from holdfast.model.status import SessionStatus
-from holdfast.model.turn import Turn, TurnStatus
+from holdfast.model.turn import TurnStatus
 from holdfast.questions import open_box
-from holdfast.server.shapes import Changes as ChangesShape
-from holdfast.store import open_store
-from holdfast.store.options import Changes
-from holdfast.store.store import Store
+from holdfast.server.shapes import Changes, Session, Turn
 
 
 class ExitCode(IntEnum):
@@ -79,7 +72,7 @@ def run(
     raise typer.Exit(errand.run(prompt, errand.resumes(session) if session else errand.creates(agent)))
 
 
-Opening = Callable[[Supervisor, Store], Awaitable[Session]]
+Opening = Callable[[Sessions], Awaitable[Session]]
 """How an errand comes to its session."""
 
 
@@ -88,6 +81,7 @@ class Errand:
 
     def __init__(self, settings: Settings, permissions: Decision | None, *, as_json: bool) -> None:
         self._settings = settings
+        self._repository = _here()
         self._permissions = permissions
         self._as_json = as_json
         self._box = open_box(settings.questions)
@@ -99,52 +93,37 @@ class Errand:
         return asyncio.run(self._run(sys.stdin.read() if prompt == "-" else prompt, opening))
 
     def creates(self, agent: str | None) -> Opening:
-        async def create(supervisor: Supervisor, store: Store) -> Session:
-            (repo,) = await supervisor.repositories.scan(store)
-            assert repo.id is not None
-            return await supervisor.create(store, repo.id, agent=agent)
+        return lambda sessions: sessions.create(self._repository, agent)
 
-        return create
+    def resumes(self, session_id: str) -> Opening:
+        return lambda sessions: sessions.resume(session_id)
 
-    def resumes(self, session: str) -> Opening:
-        return lambda supervisor, store: supervisor.resume(store, session)
-
-    def forks(self, session: str) -> Opening:
-        return lambda supervisor, store: supervisor.fork(store, session)
+    def forks(self, session_id: str) -> Opening:
+        return lambda sessions: sessions.fork(session_id)
 
     async def _run(self, text: str, opening: Opening) -> ExitCode:
-        async with (
-            open_store(self._settings.store_url, durability=self._settings.durability) as store,
-            self._supervisor(store) as supervisor,
-        ):
+        async with reached(self._settings, self._repository, self._permissions) as sessions:
             with self._notes.status("starting the agent"):
-                session = await opening(supervisor, store)
-            turn = await supervisor.prompt(store, session.id, text)
-            with _interrupts(supervisor, store, session.id):
-                ended = await self._watch(store, session.id, session.rev, turn)
-            with self._notes.status("ending the agent"), suppress(InvalidTransition):
-                await supervisor.complete(store, session.id)
-            self._report(await store.get_session(session.id), ended)
+                session = await opening(sessions)
+            turn = await sessions.prompt(session.id, text)
+            with _interrupts(sessions, session.id):
+                ended = await self._watch(sessions, session, turn)
+            with self._notes.status("ending the agent"), suppress(Conflict, Refused):
+                await sessions.complete(session.id)  # unless it has ended by itself
+            self._report(await sessions.session(session.id), ended)
         return ExitCode.of(ended)
 
-    def _supervisor(self, store: Store) -> Supervisor:
-        catalogue = Catalogue.from_settings(self._settings.agents)
-        if self._permissions is not None:
-            catalogue = catalogue.with_permissions(self._permissions)
-        limits = Limits(idle=self._settings.workspace.idle_minutes * 60)
-        return Supervisor(store, catalogue, Repositories(_here(), depth=0), box=self._box, limits=limits)
-
-    async def _watch(self, store: Store, session_id: SessionId, since: int, turn: Turn) -> Turn:
+    async def _watch(self, sessions: Sessions, session: Session, turn: Turn) -> Turn:
         """Show what happens until the turn has ended."""
         try:
-            async with aclosing(store.follow(session_id, since)) as items:
+            async with aclosing(sessions.follow(session.id, session.rev)) as items:
                 async for changes in items:
                     self._show(changes)
                     self._put_questions(changes)
                     for changed in changes.turns:
                         if changed.id == turn.id and changed.status is not TurnStatus.PENDING:
                             return changed
-            raise NotFound("The store was closed before the turn had ended.")
+            raise NotFound("The session is gone, and its turn with it.")
         finally:
             self._transcript.end_line()
             for asking in self._asking.values():
@@ -152,14 +131,15 @@ class Errand:
             await asyncio.gather(*self._asking.values(), return_exceptions=True)
 
     def _put_questions(self, changes: Changes) -> None:
-        for content in (message.content for message in changes.messages):
+        for message in changes.messages:
+            content = content_of(message)
             if isinstance(content, QuestionContent) and content.question_set_id not in self._asking:
                 asking = asyncio.create_task(self._put(content.question_set_id))
                 self._asking[content.question_set_id] = asking
 
     def _show(self, changes: Changes) -> None:
         if self._as_json:
-            typer.echo(msgspec.json.encode(ChangesShape.of(changes)).decode())
+            typer.echo(msgspec.json.encode(changes).decode())
         else:
             self._transcript.show(changes)
 
@@ -207,11 +187,8 @@ class Errand:
 class _interrupts:  # noqa: N801  # used as a function
     """While inside, the first Ctrl-C cancels the turn, and the next one the session."""
 
-    def __init__(self, supervisor: Supervisor, store: Store, session_id: SessionId) -> None:
-        self._calls = [
-            lambda: supervisor.cancel_turn(store, session_id),
-            lambda: supervisor.cancel(store, session_id),
-        ]
+    def __init__(self, sessions: Sessions, session_id: str) -> None:
+        self._calls = [lambda: sessions.cancel_turn(session_id), lambda: sessions.cancel(session_id)]
         self._running: list[asyncio.Task[object]] = []
 
     def __enter__(self) -> None:

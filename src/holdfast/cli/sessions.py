@@ -15,18 +15,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.agents.opening import open_supervisor
-from holdfast.cli.export import Format, atomically, exported
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.reach import reached
 from holdfast.cli.run import Errand
 from holdfast.cli.transcript import Transcript
 from holdfast.config import Settings
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.model.ids import SessionId
 from holdfast.model.status import LIVE, SessionStatus
-from holdfast.questions import open_box
 from holdfast.questions.shown import age, one_line
-from holdfast.server.shapes import Changes, SessionPage
+from holdfast.server.export import Format, atomically, exported
+from holdfast.server.shapes import Changes, Message, SessionPage
 from holdfast.store import open_store
 from holdfast.store.options import HistoryOptions, SessionFilter
 from holdfast.store.store import Store
@@ -101,7 +100,7 @@ def show(session: SessionArgument, store: StoreOption = None, as_json: JsonOptio
         transcript = Transcript(Console(highlight=False))
         after = 0
         while page := await opened.get_history(session_id, HistoryOptions(after=after, limit=500)):
-            transcript.show_all(page.messages)
+            transcript.show_all(map(Message.of, page))
             after = page.messages[-1].seq
 
     _with_store(settings_for(store), read)
@@ -122,8 +121,8 @@ def tail(
         current = await opened.get_session(session_id)
         if lines and not as_json:
             latest = await opened.get_history(session_id, HistoryOptions(limit=lines))
-            for message in latest.messages:
-                transcript.show_message(message)
+            for message in latest:
+                transcript.show_message(Message.of(message))
         if current.status not in LIVE:
             transcript.end_line()
             return
@@ -132,7 +131,7 @@ def tail(
                 if as_json:
                     typer.echo(msgspec.json.encode(Changes.of(changes)).decode())
                 else:
-                    transcript.show(changes)
+                    transcript.show(Changes.of(changes))
                 if changes.session.status not in LIVE:
                     break
         transcript.end_line()
@@ -168,13 +167,14 @@ def cancel(session: SessionArgument, store: StoreOption = None) -> None:
     """End a session."""
     settings = settings_for(store)
 
-    async def end(opened: Store) -> str:
-        session_id = await _resolved(opened, session)
-        async with open_supervisor(settings, opened, open_box(settings.questions)) as supervisor:
-            await supervisor.cancel(opened, session_id)
-        return session_id
+    session_id = _with_store(settings, lambda opened: _resolved(opened, session))
 
-    typer.echo(f"Session {_with_store(settings, end)} is cancelled.")
+    async def end() -> None:
+        async with reached(settings, settings.workspace.root) as sessions:
+            await sessions.cancel(session_id)
+
+    asyncio.run(end())
+    typer.echo(f"Session {session_id} is cancelled.")
 
 
 @app.command()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from holdfast.model.content import (
     CompactionContent,
+    Content,
     JsonContent,
     PlanContent,
     QuestionContent,
@@ -16,14 +18,19 @@ from holdfast.model.content import (
     TextContent,
     ThoughtContent,
     ToolContent,
+    decode_content,
 )
-from holdfast.model.ids import MessageId
-from holdfast.model.message import Message, Role
+from holdfast.model.message import Role
 from holdfast.questions.shown import harmless, one_line
-from holdfast.store.options import Changes
+from holdfast.server.shapes import Changes, Message
 
 MARKS = {"pending": "·", "in_progress": "…", "completed": "✓", "failed": "✗", "interrupted": "✗"}
 STEPS = {"completed": "☒", "in_progress": "◐"}
+
+
+def content_of(message: Message) -> Content:
+    """A message's content, typed."""
+    return decode_content(msgspec.json.encode(message.content))
 
 
 class Transcript:
@@ -32,17 +39,21 @@ class Transcript:
     def __init__(self, console: Console, *, prompts: bool = True) -> None:
         self._console = console
         self._prompts = prompts
-        self._printed: dict[MessageId, int] = {}
-        self._styles: dict[MessageId, str] = {}
-        self._shown: dict[MessageId, str] = {}
+        self._printed: dict[str, int] = {}
+        self._revisions: dict[str, int] = {}
+        self._styles: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
         self._plan: list[str] = []
-        self._mid_line: MessageId | None = None
+        self._mid_line: str | None = None
 
     def show(self, changes: Changes) -> None:
         for message in sorted(changes.messages, key=lambda message: message.seq):
             self.show_message(message)
+            self._revisions[message.id] = message.rev
         for delta in changes.deltas:
-            self._say_on(delta.message_id, delta.text)
+            if delta.rev > self._revisions.get(delta.message_id, 0):
+                self._revisions[delta.message_id] = delta.rev
+                self._say_on(delta.message_id, delta.text)
 
     def show_all(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -50,12 +61,11 @@ class Transcript:
         self.end_line()
 
     def show_message(self, message: Message) -> None:
-        assert message.id is not None
-        match message.content:
-            case TextContent(text=text) if message.role is Role.AGENT:
-                self._say(message.id, text, "", final=not message.open)
-            case ThoughtContent(text=text):
-                self._say(message.id, text, "dim italic", final=not message.open)
+        match content_of(message):
+            case TextContent(text=text) as said if message.role is Role.AGENT:
+                self._say(message.id, text, "", final=not said.open)
+            case ThoughtContent(text=text) as thought:
+                self._say(message.id, text, "dim italic", final=not thought.open)
             case TextContent(text=text) if message.role is Role.USER:
                 if self._prompts:
                     self._line(message.id, f"› {harmless(text)}", "bold")
@@ -75,7 +85,7 @@ class Transcript:
             case JsonContent(json=raw):
                 self._line(message.id, one_line(raw.decode())[:200], "dim")
 
-    def _show_plan(self, message_id: MessageId, plan: list[str]) -> None:
+    def _show_plan(self, message_id: str, plan: list[str]) -> None:
         """The steps that are new or have changed since the plan before."""
         changed = [step for step in plan if step not in self._plan]
         self._plan = plan
@@ -87,14 +97,14 @@ class Transcript:
             self._console.print()
             self._mid_line = None
 
-    def _say(self, message_id: MessageId, text: str, style: str, *, final: bool) -> None:
+    def _say(self, message_id: str, text: str, style: str, *, final: bool) -> None:
         said = text[self._printed.get(message_id, 0) :]
         self._styles[message_id] = style
         self._say_on(message_id, said)
         if final and self._mid_line == message_id:
             self.end_line()
 
-    def _say_on(self, message_id: MessageId, text: str) -> None:
+    def _say_on(self, message_id: str, text: str) -> None:
         if not text:
             return
         if self._mid_line != message_id:
@@ -105,7 +115,7 @@ class Transcript:
         )
         self._mid_line = message_id
 
-    def _line(self, message_id: MessageId, text: str, style: str) -> None:
+    def _line(self, message_id: str, text: str, style: str) -> None:
         if self._shown.get(message_id) == text:
             return
         self._shown[message_id] = text

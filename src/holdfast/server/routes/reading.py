@@ -10,8 +10,8 @@ from fastapi import Query as QueryOf
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from holdfast.cli.export import Format, exported
 from holdfast.server import shapes
+from holdfast.server.export import Format, exported
 from holdfast.server.markdown import rendered_html
 from holdfast.server.routes.common import (
     Body,
