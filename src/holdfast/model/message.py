@@ -57,6 +57,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     timestamp: datetime | None = None
     turn_id: TurnId | None = None
     token_count: int | None = None
+    tokenizer: str | None = None
+    """What counted the tokens; none where the caller did."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     metadata: dict[str, Any] = {}
@@ -121,6 +123,8 @@ def message_body(message: Message, message_id: str, timestamp: datetime, turn_id
         body["turnId"] = turn_id
     if message.token_count is not None:
         body["tokenCount"] = message.token_count
+    if message.tokenizer is not None:
+        body["tokenizer"] = message.tokenizer
     if message.tool_calls:
         body["toolCalls"] = message.tool_calls
     if message.tool_call_id is not None:

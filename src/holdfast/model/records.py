@@ -26,6 +26,8 @@ class NewCompaction(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: str | None = None
     parent_id: CompactionId | None = None
     """The compaction whose view this one was planned on."""
+    edits: dict[str, Any] = {}
+    """What it does to the view, message by message; empty folds the whole range."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.first_seq <= self.last_seq:
@@ -50,6 +52,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: str | None
     created_at: datetime
     undone_at: datetime | None
+    edits: dict[str, Any] = {}
 
 
 class Repo(msgspec.Struct, frozen=True, kw_only=True):

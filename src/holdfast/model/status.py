@@ -68,6 +68,11 @@ def after_append(current: SessionStatus) -> SessionStatus:
     return _S.ACTIVE if current in LIVE else current
 
 
+def after_compaction(current: SessionStatus) -> SessionStatus:
+    """The status once older messages were folded: an ended session can be compacted, and stays ended."""
+    return _S.COMPACTED if current in LIVE else current
+
+
 def require_live(current: SessionStatus) -> None:
     """A new instruction is taken only by a session that is live."""
     if current not in LIVE:

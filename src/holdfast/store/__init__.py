@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import InvalidInput, MissingExtra
 from holdfast.model.principal import LOCAL, Principal
+from holdfast.model.tokens import TokenCounter
 from holdfast.store.runtime import MAX_MESSAGE_BYTES, Runtime, system_clock
 from holdfast.store.scope import Scope
 from holdfast.store.store import Store
@@ -30,14 +31,16 @@ async def open_store(
     durability: str = "full",
     max_message_bytes: int = MAX_MESSAGE_BYTES,
     clock: Callable[[], int] = system_clock,
+    counter: TokenCounter | None = None,
 ) -> AsyncIterator[Store]:
     """Open the store at `url`, creating or upgrading it as needed.
 
     `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user@host/database`. With
     `durability="normal"` a power failure, though not a crash, may take the last commits with it.
+    With a `counter`, messages are given their token counts when they are stored.
     """
     engine = await open_engine(url, durability)
-    runtime = Runtime(engine, clock, max_message_bytes)
+    runtime = Runtime(engine, clock, max_message_bytes, counter)
     try:
         await runtime.start()
         yield Store(runtime, Scope(principal))

@@ -10,8 +10,9 @@ from holdfast.errors import MessageFinal, SessionNotFound
 from holdfast.model.content import interrupted
 from holdfast.model.ids import MessageId, id_bytes
 from holdfast.model.message import Message, message_from_row
+from holdfast.model.tokens import TokenCounter
 from holdfast.store import sessions
-from holdfast.store.messages import with_text
+from holdfast.store.messages import with_count, with_text
 from holdfast.store.transaction import Transaction
 
 
@@ -52,7 +53,15 @@ async def write(tx: Transaction, chunks: Sequence[Chunk], now: int) -> dict[int,
     return revisions
 
 
-async def end(tx: Transaction, message_id: MessageId, chunk: Chunk, now: int, *, again: bool) -> Message:
+async def end(
+    tx: Transaction,
+    message_id: MessageId,
+    chunk: Chunk,
+    now: int,
+    *,
+    again: bool,
+    counter: TokenCounter | None = None,
+) -> Message:
     """Fold a stream, with what was not yet written of it, into its message, which is then final.
 
     `again` says that an earlier try may have done so: then what it left is the answer.
@@ -72,7 +81,7 @@ async def end(tx: Transaction, message_id: MessageId, chunk: Chunk, now: int, *,
             return message
         raise MessageFinal(message_id)
     stored = [text for text, _ in await tx.all("chunks_of_message", opened[0], chunk.message_pk)]
-    folded = with_text(body, [*stored, _missing(chunk, stored)], partial=False)
+    folded = with_count(with_text(body, [*stored, _missing(chunk, stored)], partial=False), counter)
     await _close(tx, chunk.message_pk, folded, rev)
     return message_from_row(seq, rev, folded)
 

@@ -14,6 +14,7 @@ from holdfast.model.ids import MessageId, TurnId, id_bytes
 from holdfast.model.message import Message, message_body, message_from_row, message_json
 from holdfast.model.session import SessionRef
 from holdfast.model.times import from_ms, to_ms
+from holdfast.model.tokens import TokenCounter, with_tokens
 from holdfast.store import sessions
 from holdfast.store.ids import new_id
 from holdfast.store.options import MAX_SEQ, HistoryOptions, HistoryPage, JsonPage
@@ -49,8 +50,15 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(
-    messages: Sequence[Message], now: int, *, max_bytes: int, turn_id: TurnId | None = None
+    messages: Sequence[Message],
+    now: int,
+    *,
+    max_bytes: int,
+    turn_id: TurnId | None = None,
+    counter: TokenCounter | None = None,
 ) -> list[Prepared]:
+    if counter is not None:
+        messages = [with_tokens(message, counter) for message in messages]
     prepared = [_prepared(message, now, max_bytes, turn_id) for message in messages]
     if len(prepared) > 1 and len({each.id for each in prepared}) < len(prepared):
         raise InvalidInput("Two messages of one append carry the same id.")
@@ -120,6 +128,19 @@ async def history(tx: Transaction, scope: Scope, ref: SessionRef, options: Histo
     return HistoryPage(messages, older, newer)
 
 
+async def ranges(
+    tx: Transaction, scope: Scope, ref: SessionRef, wanted: Sequence[tuple[int, int]]
+) -> list[Message]:
+    """The messages of ranges of `seq`, which has no gaps."""
+    found = await sessions.find(tx, scope, ref, writing=False)
+    floors = await open_floors(tx, found.pk)
+    rows: list[Row] = []
+    for first, last in wanted:
+        rows += await tx.all("history_after", found.pk, first - 1, last - first + 1)
+    rows = await as_they_stand(tx, floors, rows)
+    return [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
+
+
 async def history_page_json(
     tx: Transaction, scope: Scope, ref: SessionRef, options: HistoryOptions
 ) -> JsonPage:
@@ -164,6 +185,7 @@ async def revise(
     content: Content,
     now: int,
     max_bytes: int,
+    counter: TokenCounter | None = None,
 ) -> Message:
     """Replace the content of an open message; it is final once its content is no longer open."""
     found = await sessions.find(tx, scope, ref, writing=True)
@@ -177,6 +199,7 @@ async def revise(
         raise _too_large(len(revised), max_bytes)
     if not content.open:
         await tx.run("close_message", pk)
+        revised = with_count(revised, counter)
     await tx.run("change_message", revised, rev, pk)
     return message_from_row(seq, rev, revised)
 
@@ -222,6 +245,17 @@ def with_text(body: str, more: Sequence[str], **fields: Any) -> str:
     if more:
         content["text"] = content.get("text", "") + msgspec.json.decode(f'"{"".join(more)}"')
     return msgspec.json.encode(parts | {"content": content | fields}).decode()
+
+
+def with_count(body: str, counter: TokenCounter | None) -> str:
+    """The body of a message that has become final, with what it then counts."""
+    if counter is None:
+        return body
+    counted = with_tokens(message_from_row(0, 0, body), counter)
+    parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    count = {"tokenCount": counted.token_count, "tokenizer": counted.tokenizer}
+    known = {name: value for name, value in count.items() if value is not None}
+    return msgspec.json.encode(parts | known).decode()
 
 
 def _wire_form(rows: Sequence[Row]) -> str:

@@ -39,8 +39,10 @@ async def commit_compaction(
         *(found.pk, id_bytes(compaction_id), rev, id_bytes(new.parent_id) if new.parent_id else None),
         *(new.strategy, encode_json(new.params, "compaction parameters").decode()),
         *(new.first_seq, new.last_seq, new.summary, new.tokens_before, new.tokens_after, new.tokenizer, now),
+        encode_json(new.edits, "edits of a compaction").decode(),
     )
     await tx.run("count_compaction", found.pk)
+    await sessions.compact(tx, found)
     return await _compaction(tx, found.pk, compaction_id)
 
 
@@ -57,6 +59,7 @@ async def undo_compaction(
     if compaction.undone_at is None:
         _, rev = await sessions.advance(tx, found.pk, now)
         await tx.run("undo_compaction", now, rev, found.pk, id_bytes(compaction_id))
+        await sessions.activate(tx, found)
     return await _compaction(tx, found.pk, compaction_id)
 
 
@@ -64,7 +67,7 @@ def compaction_from_row(row: Row) -> Compaction:
     # fmt: off
     (
         raw_id, rev, parent_id, strategy, params, first_seq, last_seq, summary, tokens_before, tokens_after,
-        tokenizer, created_at, undone_at,
+        tokenizer, created_at, undone_at, edits,
     ) = row
     # fmt: on
     return Compaction(
@@ -81,6 +84,7 @@ def compaction_from_row(row: Row) -> Compaction:
         tokenizer=tokenizer,
         created_at=from_ms(created_at),
         undone_at=_moment(undone_at),
+        edits=msgspec.json.decode(edits),
     )
 
 

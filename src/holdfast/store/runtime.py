@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from holdfast.errors import StoreError
-from holdfast.store import chunks, sessions
+from holdfast.model.ids import TurnId
+from holdfast.model.message import Message
+from holdfast.model.tokens import TokenCounter
+from holdfast.store import chunks, messages, sessions
 from holdfast.store.engine import Engine
 from holdfast.store.feed import Feed
 from holdfast.store.pulse import Pulse
@@ -32,14 +35,21 @@ def system_clock() -> int:
 
 
 class Runtime:
-    def __init__(self, engine: Engine, clock: Callable[[], int], max_message_bytes: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], int],
+        max_message_bytes: int,
+        counter: TokenCounter | None = None,
+    ) -> None:
         self.engine = engine
         self.clock = clock
         self.max_message_bytes = max_message_bytes
+        self.counter = counter
         self.catching_up = Pulse(CATCH_UP_SECONDS, self._catch_up)
         self.recovering = Pulse(RECOVERY_SECONDS, self._recover_later)
         self.feed = Feed(engine, self.catching_up.nudge)
-        self.streams = StreamFlusher(engine, clock, max_message_bytes, self.catching_up.nudge)
+        self.streams = StreamFlusher(engine, clock, max_message_bytes, self.catching_up.nudge, counter)
 
     async def start(self) -> None:
         """Finish what a crash left: fold streams whose writer is gone, bring listings up to date."""
@@ -52,6 +62,12 @@ class Runtime:
         await self.streams.close()
         await self.catching_up.close()
         await self.engine.close()
+
+    def prepared(self, new: Sequence[Message], now: int, turn_id: TurnId | None) -> list[messages.Prepared]:
+        """Messages ready to be written, counted where this store counts."""
+        return messages.prepare(
+            new, now, max_bytes=self.max_message_bytes, turn_id=turn_id, counter=self.counter
+        )
 
     async def _recover(self) -> None:
         others = set(await self.engine.read(chunks.owners)) - {self.engine.owner}

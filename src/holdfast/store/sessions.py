@@ -11,7 +11,7 @@ from holdfast.model.content import encode_json
 from holdfast.model.ids import RepoId, SessionId, id_bytes, id_text
 from holdfast.model.key import SessionKey
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef, merge_custom, own_key
-from holdfast.model.status import SessionStatus, after_append, require_transition
+from holdfast.model.status import SessionStatus, after_append, after_compaction, require_transition
 from holdfast.model.times import from_ms
 from holdfast.model.usage import TokenUsage
 from holdfast.store.scope import Found, Scope
@@ -151,6 +151,12 @@ async def activate(tx: Transaction, found: Found) -> None:
     """What was said or asked makes a live session active."""
     if after_append(found.status) is not found.status:
         await tx.run("activate_session", found.pk)
+
+
+async def compact(tx: Transaction, found: Found) -> None:
+    """A live session stays compacted until something more is said."""
+    if after_compaction(found.status) is not found.status:
+        await tx.run("compact_session", found.pk)
 
 
 async def catch_up(tx: Transaction) -> None:

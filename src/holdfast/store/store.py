@@ -136,7 +136,7 @@ class Store:
         """
         runtime = self._runtime
         now = runtime.clock()
-        prepared = messages.prepare(new, now, max_bytes=runtime.max_message_bytes, turn_id=turn_id)
+        prepared = runtime.prepared(new, now, turn_id)
         append = messages.Append(self._scope, ref, prepared, now, self._engine.owner, expected_revision)
         stored = await self._engine.write(append)
         runtime.catching_up.nudge()
@@ -145,6 +145,11 @@ class Store:
     async def get_history(self, ref: SessionRef, options: HistoryOptions | None = None) -> HistoryPage:
         """A page of messages, oldest first: the latest ones unless `options` say otherwise."""
         return await self._read(messages.history, ref, options or HistoryOptions())
+
+    async def get_ranges(self, ref: SessionRef, ranges: Sequence[tuple[int, int]]) -> Sequence[Message]:
+        """The messages from each first to each last `seq`, as far as they are there."""
+        check_limit(max(1, sum(last - first + 1 for first, last in ranges)))
+        return await self._read(messages.ranges, ref, ranges)
 
     async def get_message(self, ref: SessionRef, message_id: MessageId) -> Message:
         return await self._read(messages.get, ref=ref, message_id=message_id)
@@ -189,6 +194,7 @@ class Store:
             content=content,
             now=runtime.clock(),
             max_bytes=runtime.max_message_bytes,
+            counter=runtime.counter,
         )
 
     # Turns
@@ -205,7 +211,7 @@ class Store:
         runtime = self._runtime
         now = runtime.clock()
         turn_id = new.id or TurnId(new_id())
-        prepared = messages.prepare(said, now, max_bytes=runtime.max_message_bytes, turn_id=turn_id)
+        prepared = runtime.prepared(said, now, turn_id)
         append = messages.Append(self._scope, ref, prepared, now, self._engine.owner)
 
         async def add(tx: Transaction, scope: Scope) -> Turn:

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias
 from holdfast.errors import HoldfastError, MessageFinal, MessageTooLarge
 from holdfast.model.ids import MessageId
 from holdfast.model.message import Message
+from holdfast.model.tokens import TokenCounter
 from holdfast.store import chunks
 from holdfast.store.chunks import Chunk
 from holdfast.store.engine import Engine
@@ -103,7 +104,14 @@ class MessageStream:
         chunk = self.take()
         try:
             message = await self._flusher.engine.write(
-                partial(chunks.end, message_id=self._id, chunk=chunk, now=self._flusher.clock(), again=again)
+                partial(
+                    chunks.end,
+                    message_id=self._id,
+                    chunk=chunk,
+                    now=self._flusher.clock(),
+                    again=again,
+                    counter=self._flusher.counter,
+                )
             )
         except HoldfastError:
             self.give_back(chunk)
@@ -149,11 +157,17 @@ class StreamFlusher:
     """Gathers the text of all streams of a store and writes it together."""
 
     def __init__(
-        self, engine: Engine, clock: Callable[[], int], max_bytes: int, wrote: Callable[[], None]
+        self,
+        engine: Engine,
+        clock: Callable[[], int],
+        max_bytes: int,
+        wrote: Callable[[], None],
+        counter: TokenCounter | None = None,
     ) -> None:
         self.engine = engine
         self.clock = clock
         self.max_bytes = max_bytes
+        self.counter = counter
         self._wrote = wrote
         self._waiting: dict[MessageStream, None] = {}
         self._gathering: Round | None = None

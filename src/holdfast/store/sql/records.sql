@@ -1,11 +1,11 @@
 -- fragment: compaction_columns
 id, rev, parent_id, strategy, params, first_seq, last_seq, summary, tokens_before, tokens_after, tokenizer,
-    created_at, undone_at
+    created_at, undone_at, edits
 
 -- name: insert_compaction
 INSERT INTO compactions (session_pk, id, rev, parent_id, strategy, params, first_seq, last_seq, summary,
-    tokens_before, tokens_after, tokenizer, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    tokens_before, tokens_after, tokenizer, created_at, edits)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
 -- name: compaction_by_id
 SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 AND id = $2

@@ -45,6 +45,9 @@ SELECT custom, agent_state FROM sessions WHERE pk = $1
 -- name: activate_session
 UPDATE sessions SET status = 'active', status_reason = NULL WHERE pk = $1 AND status IN ('idle', 'compacted')
 
+-- name: compact_session
+UPDATE sessions SET status = 'compacted', status_reason = NULL WHERE pk = $1 AND status IN ('active', 'idle')
+
 -- name: add_usage
 UPDATE sessions SET input_tokens = input_tokens + $1, output_tokens = output_tokens + $2 WHERE pk = $3
 

@@ -1,0 +1,14 @@
+"""What a compaction does to the view, message by message."""
+
+from holdfast.store.migrations.ddl import execute
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    execute("ALTER TABLE compactions ADD COLUMN edits TEXT NOT NULL DEFAULT '{}'")
+
+
+def downgrade() -> None:
+    execute("ALTER TABLE compactions DROP COLUMN edits")
