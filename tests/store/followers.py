@@ -28,6 +28,9 @@ class Follower:
         self.text_received += sum(len(message.text) for message in changes.messages)
         self.text_received += sum(len(delta.text) for delta in changes.deltas)
 
+    def has_heard(self, text: str) -> bool:
+        return any(isinstance(row, Message) and row.text == text for row in self.rows.values())
+
     async def follow(self, store: Store, ref: SessionRef, *, until: int) -> None:
         """Follow from where it is until the session's revision `until` is reached."""
         async with aclosing(store.follow(ref, self.rev)) as items:

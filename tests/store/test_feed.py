@@ -29,6 +29,8 @@ from tests.store.faults.processes import SECONDS, worker
 from tests.store.faults.worker import shared_key
 from tests.store.followers import Follower, state
 
+THE_END = "the end"
+
 
 @pytest.fixture(autouse=True)
 async def _not_for_ever() -> None:
@@ -111,7 +113,7 @@ async def test_cuts_at_any_moment_end_with_the_state_of_one_who_never_left(
     async with aclosing(store.follow(key)) as items, asyncio.TaskGroup() as group:
         writing = group.create_task(_write_all_sorts(store, key, random.Random(chance.random())))
         followers = [
-            group.create_task(_follow_with_cuts(store, key, each, writing, random.Random(chance.random())))
+            group.create_task(_follow_with_cuts(store, key, each, random.Random(chance.random())))
             for each in cut_off
         ]
         last = await writing
@@ -261,16 +263,12 @@ def _learn(known: dict[SessionId, int], changed: ChangedSessions) -> int:
     return changed.position
 
 
-async def _follow_with_cuts(
-    store: Store, key: SessionKey, follower: Follower, writing: asyncio.Task[int], chance: random.Random
-) -> None:
-    """Follow, be cut off after a few items, come back, until everything was heard."""
-    while not writing.done() or follower.rev < writing.result():
+async def _follow_with_cuts(store: Store, key: SessionKey, follower: Follower, chance: random.Random) -> None:
+    """Follow, be cut off after a few items, come back, until the end was heard."""
+    while not follower.has_heard(THE_END):
         async with aclosing(store.follow(key, follower.rev)) as items:
             for _ in range(chance.randrange(1, 8)):
-                if writing.done() and follower.rev >= writing.result():
-                    break
-                async with asyncio.timeout(SECONDS):
+                if not follower.has_heard(THE_END):
                     follower.apply(await anext(items))
 
 
@@ -309,5 +307,5 @@ async def _write_all_sorts(store: Store, key: SessionKey, chance: random.Random)
         await stream.end()
     for stream in streams[:1]:
         await stream.drain()
-    (last,) = await store.append_messages(key, [Message.user("the end")])
+    (last,) = await store.append_messages(key, [Message.user(THE_END)])
     return last.rev

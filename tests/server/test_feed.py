@@ -1,0 +1,325 @@
+"""The change feed over HTTP: however a client is cut off, it ends with what one has who never left."""
+
+import asyncio
+import random
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Message, NewSession, NewTurn, Session, SessionPatch, Store, TurnAnswer, open_store
+from holdfast.client import Client, SessionCopy
+from holdfast.model.principal import LOCAL
+from holdfast.model.question import NewQuestionSet, Question
+from holdfast.questions import QuestionBox
+from holdfast.server import shapes
+from tests.server.servers import SECONDS, Organization, Person, Served, events_of, problem
+
+
+async def state(person: Person, session_id: str) -> dict[str, Any]:
+    """What somebody has who reads the session afresh."""
+    async with Client(person.url, person.secret) as client:
+        session = await client.session(session_id)
+        turns = await client.turns(session_id, limit=1000)
+    return {
+        "session": (await person.get(f"/api/sessions/{session_id}?messages=none")).json()["rev"],
+        "messages": {message.id: message for message in session.messages or ()},
+        "turns": {turn.id: turn for turn in turns.turns},
+    }
+
+
+def known(copy: SessionCopy) -> dict[str, Any]:
+    assert copy.session is not None
+    return {"session": copy.session.rev, "messages": copy.messages, "turns": copy.turns}
+
+
+def has_heard_the_end(copy: SessionCopy) -> bool:
+    return any(message.content.get("text") == THE_END for message in copy.messages.values())
+
+
+async def caught_up(person: Person, session_id: str, copy: SessionCopy, until: int) -> None:
+    client = Client(person.url, person.secret)
+    async with client, asyncio.timeout(SECONDS), aclosing(client.follow(session_id, copy.rev)) as items:
+        while copy.rev < until:
+            copy.apply(await anext(items))
+
+
+THE_END = "the end"
+
+MAX_CUTS = 12
+
+
+class Proxy:
+    """Stands between a client and the server, and cuts connections after a random number of bytes."""
+
+    def __init__(self, target: str, chance: random.Random) -> None:
+        host, port = target.removeprefix("http://").split(":")
+        self._target = (host, int(port))
+        self._chance = chance
+        self._carrying: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.cuts = 0
+
+    async def __aenter__(self) -> "Proxy":
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._carrying:
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def _budget(self) -> int | None:
+        """How many bytes a connection carries before it is cut."""
+        if self.cuts < 2:
+            return 200
+        return self._chance.choice([200, 2000, 10_000, 50_000]) if self.cuts < MAX_CUTS else None
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._carry(reader, writer))
+        self._carrying.add(task)
+        task.add_done_callback(self._carrying.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(*self._target)
+        sending = asyncio.create_task(_pump(reader, back, None))
+        try:
+            budget = self._budget()
+            if await _pump(there, writer, budget):
+                self.cuts += 1
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            for stream in (writer, back):
+                stream.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, budget: int | None) -> bool:
+    """Carry bytes until there are no more; whether the budget was used up first."""
+    while data := await reader.read(1000):
+        if budget is not None:
+            data, budget = data[:budget], budget - len(data)
+        writer.write(data)
+        await writer.drain()
+        if budget is not None and budget <= 0:
+            return True
+    return False
+
+
+async def all_sorts(store: Store, session_id: str, chance: random.Random, steps: int = 80) -> int:
+    """Change a session in many ways; the revision it ends at."""
+    streams, turns = [], []
+    for step in range(steps):
+        match chance.randrange(6):
+            case 0:
+                await store.append_messages(session_id, [Message.user(f"{step}\n🦀")] * chance.randint(1, 3))
+            case 1:
+                streams.append(await store.open_stream(session_id, Message.agent("", partial=True)))
+            case 2 | 3 if streams:
+                chance.choice(streams).write(f'chunk "{step}"\r\n')
+                await chance.choice(streams).drain()
+            case 4 if streams:
+                await streams.pop().end()
+            case _:
+                turns.append(await store.add_turn(session_id, NewTurn(instruction_summary=str(step))))
+                if chance.random() < 0.5:
+                    answer = TurnAnswer(agent_answer_summary=str(step))
+                    await store.complete_turn(session_id, turns.pop().id, answer)
+                await store.patch(session_id, SessionPatch(title=str(step)))
+    for stream in streams[1:]:
+        await stream.end()
+    for stream in streams[:1]:
+        await stream.drain()
+    (last,) = await store.append_messages(session_id, [Message.user(THE_END)])
+    return last.rev
+
+
+async def test_events_carry_revisions_and_go_on_after_the_last_one(
+    store: Store, org: Organization, session: Session
+) -> None:
+    view = store.as_principal(org.ada.principal)
+    await view.append_messages(session.id, [Message.user("one"), Message.user("two")])
+    path = f"/api/sessions/{session.id}/events"
+    came_back = {"Last-Event-ID": str(session.rev + 1)}
+    async with org.ada.client() as client, client.stream("GET", path, headers=came_back) as response:
+        assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert response.headers["cache-control"] == "no-store, no-transform"
+        assert response.headers["x-accel-buffering"] == "no"
+        chunks = response.aiter_text()
+        received = ""
+        while "event: change" not in received:
+            received += await anext(chunks)
+        assert received.startswith("retry: ")
+        ((name, identity, data),) = events_of(received)
+        assert (name, identity, data["rev"]) == ("change", str(session.rev + 2), session.rev + 2)
+        assert [message["content"]["text"] for message in data["messages"]] == ["two"]
+        await view.patch(session.id, SessionPatch(title="three"))
+        received = await anext(chunks)
+        ((_, identity, data),) = events_of(received)
+        assert (data["session"]["title"], identity) == ("three", str(session.rev + 3))
+
+
+async def test_a_long_poll_answers_with_what_changed_or_when_its_time_is_over(
+    store: Store, org: Organization, session: Session
+) -> None:
+    path = f"/api/sessions/{session.id}/events?since={session.rev}"
+    nothing = (await org.ada.get(f"{path}&wait=0")).json()
+    assert (nothing["rev"], nothing["messages"]) == (session.rev, [])
+    waiting = asyncio.ensure_future(org.ada.get(f"{path}&wait=30"))
+    await store.as_principal(org.ada.principal).append_messages(session.id, [Message.user("here")])
+    assert [message["content"]["text"] for message in (await waiting).json()["messages"]] == ["here"]
+
+
+@pytest.mark.parametrize(
+    "query", ["since=-1", "since=x", "since=99999999999999999999", "wait=x", "wait=61", "no=1"]
+)
+async def test_a_bad_place_to_go_on_from_is_refused(org: Organization, session: Session, query: str) -> None:
+    for path in (f"/api/sessions/{session.id}/events", "/api/events"):
+        assert problem(await org.ada.get(f"{path}?{query}"))["status"] == 400
+        bad = await org.ada.get(f"{path}?wait=0", headers={"Last-Event-ID": "yesterday"})
+        assert problem(bad)["status"] == 400
+        ahead = await org.ada.get(f"{path}?wait=0&since=4611686018427387904")
+        assert problem(ahead)["code"] == "revision_ahead"
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_clients_that_are_cut_off_at_random_end_with_the_whole_state(
+    store: Store, org: Organization, session: Session, seed: int
+) -> None:
+    chance = random.Random(seed)
+    view = store.as_principal(org.ada.principal)
+    copies = [SessionCopy() for _ in range(3)]
+    async with Proxy(org.ada.url, chance) as proxy, asyncio.TaskGroup() as group:
+        group.create_task(all_sorts(view, session.id, random.Random(seed)))
+
+        async def follow(copy: SessionCopy, client: Client) -> None:
+            async with asyncio.timeout(SECONDS), client, aclosing(client.follow(session.id)) as items:
+                while not has_heard_the_end(copy):
+                    copy.apply(await anext(items))
+
+        for copy in copies[1:]:
+            group.create_task(follow(copy, Client(proxy.url, org.ada.secret)))
+        group.create_task(follow(copies[0], Client(org.ada.url, org.ada.secret)))
+    assert proxy.cuts > 0
+    expected = await state(org.ada, session.id)
+    for copy in copies:
+        assert known(copy) == expected
+
+
+async def test_a_client_survives_the_servers_death(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.repository()
+    served.start()
+    port = int(served.url.rsplit(":", 1)[1])
+    copy = SessionCopy()
+    person = Person(served.url, LOCAL, served.presence.token)
+    async with open_store(served.store_url) as store, Client(served.url, served.presence.token) as client:
+        session = await store.create_session(NewSession())
+        async with aclosing(client.follow(session.id)) as items:
+            for round_ in range(3):
+                writing = asyncio.create_task(all_sorts(store, session.id, random.Random(round_), steps=30))
+                copy.apply(await anext(items))
+                assert served.process is not None
+                served.process.kill()
+                served.stop()
+                served.start(port)
+                last = await writing
+                async with asyncio.timeout(SECONDS):
+                    while copy.rev < last:
+                        copy.apply(await anext(items))
+                assert known(copy) == await state(person, session.id)
+    assert served.stop() == 0
+
+
+async def test_a_reader_that_does_not_read_slows_nobody_and_catches_up(
+    store: Store, org: Organization, session: Session
+) -> None:
+    view = store.as_principal(org.ada.principal)
+    slow, quick = SessionCopy(), SessionCopy()
+    client = Client(org.ada.url, org.ada.secret)
+    async with client, aclosing(client.follow(session.id)) as items:
+        slow.apply(await anext(items))
+        for number in range(400):  # far more than sockets and the server keep for one who does not read
+            await view.append_messages(session.id, [Message.user(f"{number} " + "x" * 50_000)])
+        last = (await view.get_session(session.id)).rev
+        await caught_up(org.ada, session.id, quick, last)
+        async with asyncio.timeout(SECONDS):
+            while slow.rev < last:
+                slow.apply(await anext(items))
+    assert known(slow) == known(quick) == await state(org.ada, session.id)
+
+
+async def test_everything_a_caller_may_see_is_one_feed(
+    served: Served, store: Store, org: Organization, other: Organization
+) -> None:
+    view = store.as_principal(org.ada.principal)
+    async with Client(org.ada.url, org.ada.secret) as client, aclosing(client.follow_all()) as items:
+        first = await anext(items)
+        assert isinstance(first, shapes.ChangedSessions)
+        assert (first.sessions, first.deleted) == ((), ())
+        assert await anext(items) == shapes.ChangedQuestions(questions=(), gone=())
+        await store.as_principal(other.ada.principal).create_session(NewSession())
+        session = await view.create_session(NewSession(title="mine"))
+
+        async def heard(kind: type[Any]) -> Any:
+            async with asyncio.timeout(SECONDS):
+                while True:
+                    item = await anext(items)
+                    if isinstance(item, kind) and item not in (
+                        first,
+                        shapes.ChangedQuestions(questions=(), gone=()),
+                    ):
+                        return item
+
+        assert [each.id for each in (await heard(shapes.ChangedSessions)).sessions] == [session.id]
+        new = NewQuestionSet(questions=(Question(prompt="Which?", title="Choice"),), session_id=session.id)
+        asked = await QuestionBox(served.questions).ask(new)
+        assert [each.id for each in (await heard(shapes.ChangedQuestions)).questions] == [asked.id]
+        await view.delete(session.id)
+        gone = await heard(shapes.ChangedSessions)
+        assert gone.deleted == (session.id,)
+    polled = await org.ada.get(f"/api/events?since={first.position}&wait=0")
+    assert polled.json()["deleted"] == [session.id]
+
+
+async def test_a_feed_ends_when_its_session_is_gone_or_hidden(
+    store: Store, org: Organization, session: Session
+) -> None:
+    view = store.as_principal(org.ada.principal)
+    await view.patch(session.id, SessionPatch(is_public=True))
+    async with Client(org.bob.url, org.bob.secret) as client, aclosing(client.follow(session.id)) as items:
+        await anext(items)
+        await view.patch(session.id, SessionPatch(is_public=False))
+        assert await anext(items, None) is None
+    async with Client(org.ada.url, org.ada.secret) as client, aclosing(client.follow(session.id)) as items:
+        await anext(items)
+        await view.delete(session.id)
+        assert await anext(items, None) is None
+
+
+async def test_the_server_stops_cleanly_although_somebody_listens(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.repository()
+    served.start()
+    person = Person(served.url, LOCAL, served.presence.token)
+    (repo,) = (await person.post("/api/repos/scan")).json()["repos"]
+    session = (await person.post("/api/sessions", {"repoId": repo["id"], "agent": "demo"})).json()
+    path = f"/api/sessions/{session['id']}/events"
+    async with person.client() as client, client.stream("GET", path) as response:
+        chunks = response.aiter_text()
+        await anext(chunks)
+        assert await asyncio.to_thread(served.stop) == 0
+        async for _ in chunks:
+            pass
+    async with open_store(served.store_url) as store:
+        ended = await store.get_session(session["id"])
+        assert (ended.status, ended.status_reason) == ("cancelled", "shutdown")
+    assert "Traceback" not in served.complaints()
