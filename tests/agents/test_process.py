@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.process import AgentProcess, start_time, sweep
+from holdfast.agents.process import SESSION_MARK, AgentProcess, start_time, sweep
 from tests.agents.scripts import members, script
 
 
@@ -109,6 +109,25 @@ async def test_what_a_dead_server_left_is_swept_and_a_stranger_is_not(tmp_path: 
     finally:
         stranger.kill()
         stranger.wait()
+
+
+async def test_what_left_its_group_is_swept_by_its_session(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"]}
+    ours, other = (
+        subprocess.Popen(["sleep", "600"], env=environment | {SESSION_MARK: session}, start_new_session=True)
+        for session in ("ours", "other")
+    )
+    gone = subprocess.Popen(["true"], start_new_session=True)
+    gone.wait()
+    try:
+        assert await sweep(gone.pid, 0, "nobody's") is False
+        reaper = asyncio.create_task(asyncio.to_thread(ours.wait))
+        assert await sweep(gone.pid, 0, "ours") is True
+        assert await reaper == -signal.SIGTERM
+        assert members(other.pid) == [other.pid]
+    finally:
+        other.kill()
+        other.wait()
 
 
 async def test_a_missing_program_is_an_error_at_the_start(tmp_path: Path) -> None:

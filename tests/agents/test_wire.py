@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.agents.process import AgentProcess
-from holdfast.agents.wire import UNKNOWN_METHOD, AgentError, ConnectionLost, Refusal, Wire
+from holdfast.agents.wire import MAX_REQUESTS, UNKNOWN_METHOD, AgentError, ConnectionLost, Refusal, Wire
 from tests.agents.scripts import script
 
 
@@ -149,6 +149,33 @@ send({{"method": "heard", "params": next(lines())}})
     (_, known), (_, unknown) = handler.notified_with
     assert known == {"jsonrpc": "2.0", "id": request_id, "result": {"yes": 1}}
     assert (unknown["id"], unknown["error"]["code"]) == (request_id, UNKNOWN_METHOD)
+
+
+async def test_only_so_many_requests_are_worked_on_at_a_time(tmp_path: Path) -> None:
+    class Busy(Recording):
+        """Answers nothing before as many requests have come as may be open."""
+
+        open = most = 0
+        full = asyncio.Event()
+
+        async def requested(self, method: str, params: msgspec.Raw) -> Any:
+            self.open += 1
+            self.most = max(self.most, self.open)
+            if self.open == MAX_REQUESTS:
+                self.full.set()
+            await self.full.wait()
+            self.open -= 1
+
+    body = """
+for number in range(500): send({"id": number, "method": "work"})
+send({"method": "heard", "params": len([next(lines()) for _ in range(500)])})
+"""
+    handler = Busy()
+    wire, process = await talk(tmp_path, body, handler)
+    await wire.run()
+    await process.end()
+    assert handler.most == MAX_REQUESTS
+    assert handler.notified_with == [("heard", 500)]
 
 
 async def test_colliding_ids_of_both_sides_do_not_meet(tmp_path: Path) -> None:

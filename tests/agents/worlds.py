@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast import Session, Store, Turn, TurnStatus
 from holdfast.agents.catalogue import AgentEntry, Catalogue
@@ -16,6 +16,8 @@ from holdfast.model.message import Message
 from holdfast.model.records import Repo
 from holdfast.questions import QuestionBox
 from holdfast.store.options import HistoryOptions
+
+T = TypeVar("T")
 
 SECONDS = 30
 """How long a test waits for what must happen."""
@@ -92,7 +94,7 @@ class World:
         return current.status.value, current.status_reason
 
 
-async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
+async def until(condition: Callable[[], Awaitable[T | None]]) -> T:
     """The first true value of a condition, which must come in time."""
     async with asyncio.timeout(SECONDS):
         while not (value := await condition()):  # noqa: ASYNC110  # a condition, not an event

@@ -315,6 +315,8 @@ class LiveAgent:
     async def _work(self) -> None:
         while True:
             while not self._turns:
+                if self._is_lost:
+                    return
                 self._more_turns.clear()
                 await self._more_turns.wait()
             turn, text = self._turns[0]
@@ -421,6 +423,10 @@ class LiveAgent:
         """The agent ended by itself, or broke its pipes; what it still said before is read first."""
         await asyncio.wait([self.process.exited], timeout=LAST_WORDS_SECONDS)
         await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
+        # The last answer of the agent may still be on its way into the store.
+        if self._working is not None and self._reading.done():
+            self._more_turns.set()
+            await asyncio.wait([self._working], timeout=self._limits.cancel)
         code = self.process.exited.result() if self.process.exited.done() else None
         if code == 0 and not self._turns:
             await self.end(SessionStatus.COMPLETED, "agent_exited", "The agent ended by itself.")

@@ -36,8 +36,9 @@ KILL_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
 """How long the end of a dead agent's output is waited for: something may still hold its pipes open."""
 
-SESSION_VARIABLE = "HOLDFAST_SESSION"
-"""Tells an agent, and all that it starts, in which session it is; and tells us what belongs to it."""
+SESSION_MARK = "HOLDFAST_PROCESS_OF"
+"""The variable that names the session to which an agent, and all that it starts, belongs and with which it
+ends. It is not `HOLDFAST_SESSION`, which people set for programs of their own."""
 
 READ_LIMIT = 512 * 1024
 """How much of an agent's output waits here before the pipe is left to fill."""
@@ -82,7 +83,7 @@ class AgentProcess:
         )
         return cls(
             process,
-            environment.get(SESSION_VARIABLE),
+            environment.get(SESSION_MARK),
             await _writer(process.stdin),
             await _Pipe.open(process.stdout),
             await _Pipe.open(process.stderr),
@@ -92,6 +93,8 @@ class AgentProcess:
         return await self._stdout.reader.read(size)
 
     async def write(self, data: bytes) -> None:
+        if self._stdin.is_closing():
+            raise BrokenPipeError("its input is closed")
         self._stdin.write(data)
         await self._stdin.drain()
 
@@ -213,7 +216,7 @@ async def _is_gone(group: int | None, session: str | None) -> bool:
 def _is_stray(process: psutil.Process, session: str) -> bool:
     try:
         return (
-            process.environ().get(SESSION_VARIABLE) == session
+            process.environ().get(SESSION_MARK) == session
             and process.status() != psutil.STATUS_ZOMBIE
             and process.pid != os.getpid()
         )

@@ -6,10 +6,11 @@ stored; a known kind in another shape counts as unknown.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from holdfast.model.text import MAX_LABEL
 from holdfast.model.usage import TokenUsage
 
 VERSION = 1
@@ -182,7 +183,7 @@ class Opened(_Shape, kw_only=True):
 class NewlyOpened(Opened, kw_only=True):
     """The answer to `session/new`."""
 
-    session_id: str
+    session_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LABEL)]
 
 
 class Prompted(_Shape, kw_only=True):

@@ -26,7 +26,7 @@ from holdfast.agents.asking import Asking
 from holdfast.agents.catalogue import AgentEntry, Catalogue
 from holdfast.agents.live import AgentNotRunning, AgentSilent, AnswerNotUnderstood, Limits, LiveAgent
 from holdfast.agents.primer import make_primer
-from holdfast.agents.process import KILL_SECONDS, SESSION_VARIABLE, AgentProcess, sweep
+from holdfast.agents.process import KILL_SECONDS, SESSION_MARK, AgentProcess, sweep
 from holdfast.agents.recorder import Recorder
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.services import Services
@@ -453,8 +453,8 @@ def _ways_back(agent: LiveAgent, session: Session, entry: AgentEntry) -> list[st
 
 
 def _environment(session: Session, entry: AgentEntry) -> dict[str, str]:
-    """What an agent and its commands see; by the session's id, all that they start is found."""
-    return entry.environment() | {SESSION_VARIABLE: session.id}
+    """What an agent and its commands see, with the mark by which all that they start is found."""
+    return entry.environment() | {SESSION_MARK: session.id}
 
 
 def _repo_of(session: Session) -> RepoId:

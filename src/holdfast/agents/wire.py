@@ -100,7 +100,7 @@ class _Line(msgspec.Struct):
     method: str | msgspec.UnsetType = msgspec.UNSET
     params: msgspec.Raw = msgspec.Raw(b"{}")
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    error: RpcError | msgspec.UnsetType | None = msgspec.UNSET
+    error: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Withdrawal(msgspec.Struct, rename="camel"):
@@ -108,6 +108,7 @@ class _Withdrawal(msgspec.Struct, rename="camel"):
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
+_decode_error = msgspec.json.Decoder(RpcError).decode
 _decode_withdrawal = msgspec.json.Decoder(_Withdrawal).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -287,8 +288,8 @@ class Wire:
         method, answer = self._pending.get(number, ("", None))
         if answer is None or answer.done():
             self._odd("an answer to nothing that was asked", raw)
-        elif isinstance(line.error, RpcError):
-            answer.set_exception(AgentError(method, line.error))
+        elif bytes(line.error) != b"null":
+            answer.set_exception(AgentError(method, _rpc_error(line.error)))
         else:
             answer.set_result(msgspec.Raw(b"null") if line.result is msgspec.UNSET else line.result)
 
@@ -305,3 +306,11 @@ class Wire:
     def _odd(self, what: str, raw: bytes) -> None:
         self.oddities += 1
         log.warning("%s: %s", what, raw[:SHOWN].decode(errors="replace"))
+
+
+def _rpc_error(raw: msgspec.Raw) -> RpcError:
+    """The error of an answer; one in another shape is its own message."""
+    try:
+        return _decode_error(raw)
+    except UNREADABLE:
+        return RpcError(message=bytes(raw)[:SHOWN].decode(errors="replace"))
