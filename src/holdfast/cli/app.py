@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import agents, answer, ask, db, mcp, questions, repos, run, serve, sessions
+from holdfast.cli import agents, answer, ask, db, inbox, mcp, questions, repos, run, serve, sessions
 
 app = typer.Typer(
     name="holdfast",
@@ -20,6 +20,7 @@ app.command("serve")(serve.serve)
 app.command("run")(run.run)
 app.command("ask")(ask.ask)
 app.command("answer")(answer.answer)
+app.command("inbox")(inbox.inbox)
 app.command("mcp")(mcp.mcp)
 app.command("agents")(agents.agents)
 app.command("repos")(repos.repos)
