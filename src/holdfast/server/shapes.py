@@ -57,6 +57,7 @@ class Message(_Shape, frozen=True, kw_only=True):
     timestamp: str
     turn_id: str | None = None
     token_count: int | None = None
+    tokenizer: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     metadata: dict[str, Any] = {}
@@ -74,6 +75,7 @@ class Message(_Shape, frozen=True, kw_only=True):
             timestamp=iso(message.timestamp),
             turn_id=message.turn_id,
             token_count=message.token_count,
+            tokenizer=message.tokenizer,
             tool_calls=message.tool_calls,
             tool_call_id=message.tool_call_id,
             metadata=message.metadata,
