@@ -6,11 +6,12 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
 from holdfast.agents.catalogue import AgentEntry, AgentNotInstalled
-from holdfast.agents.process import AgentProcess
+from holdfast.agents.process import SESSION_MARK, AgentProcess
 from holdfast.agents.protocol import CLIENT_CAPABILITIES, VERSION, Initialized
 from holdfast.agents.wire import UNKNOWN_METHOD, UNREADABLE, AgentError, ConnectionLost, Refusal, Wire
 
@@ -44,7 +45,8 @@ async def probe(entry: AgentEntry, *, seconds: float = SECONDS) -> Probe:
     with TemporaryDirectory(prefix="holdfast-") as directory:
         try:
             command = entry.command_line(Path(directory))
-            process = await AgentProcess.start(command, Path(directory), entry.environment())
+            environment = entry.environment() | {SESSION_MARK: str(uuid4())}  # a session without a session
+            process = await AgentProcess.start(command, Path(directory), environment)
         except AgentNotInstalled as error:
             return Probe(path=None, problem=str(error))
         except OSError as error:

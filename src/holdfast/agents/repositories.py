@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from holdfast.agents.workspace import OutsideWorkspace
@@ -14,12 +18,16 @@ from holdfast.model.ids import RepoId
 from holdfast.model.records import Repo
 from holdfast.store.store import Store
 
+log = logging.getLogger("holdfast.agents")
+
 SCAN_DEPTH = 3
 """How many directories below the root a repository may lie."""
 
 GIT_SECONDS = 10
 
 SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
+
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 
 
 class NoWorkspaceRoot(HoldfastError):
@@ -44,7 +52,8 @@ class Repositories:
         for repo in await store.list_repos():
             inside = root == Path(repo.path) or root in Path(repo.path).parents
             if inside and repo.path not in kept and repo.id is not None:
-                await store.delete_repo(repo.id)
+                with suppress(NotFound):  # another scan has noticed, too
+                    await store.delete_repo(repo.id)
         return saved
 
     async def create(self, store: Store, name: str) -> Repo:
@@ -83,22 +92,38 @@ class Repositories:
 
     def _found(self) -> tuple[Path, list[Repo]]:
         root = self._real_root()
-        return root, [describe(path) for path in _repositories(root, self._depth)]
+        return root, [describe(path) for path in repository_paths(root, self._depth)]
 
 
-def _repositories(directory: Path, depth: int) -> Iterator[Path]:
-    if (directory / ".git").exists():
-        yield directory
-        return
-    if depth == 0:
-        return
+def repository_paths(directory: Path, depth: int) -> Iterator[Path]:
+    """Where repositories are, up to `depth` directories below. Links are not followed."""
     try:
-        below = sorted(entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
-    except PermissionError:
+        if (directory / ".git").exists():
+            yield directory
+            return
+        below = sorted(_directories(directory)) if depth else []
+    except OSError as error:
+        log.info("%s is not looked into: %s", ascii(str(directory)), error.strerror)
         return
     for path in below:
-        if Path(path).name not in SKIPPED:
-            yield from _repositories(Path(path), depth - 1)
+        yield from repository_paths(Path(path), depth - 1)
+
+
+def _directories(directory: Path) -> Iterator[str]:
+    for entry in os.scandir(directory):
+        if entry.name in SKIPPED or not entry.is_dir(follow_symlinks=False):
+            continue
+        if _is_text(entry.name):
+            yield entry.path
+        else:
+            log.warning("%s is left out: its name is not UTF-8", ascii(entry.path))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _initialize(path: Path) -> None:
@@ -112,33 +137,35 @@ def _initialize(path: Path) -> None:
 
 
 def describe(path: Path) -> Repo:
+    said = partial(_git, path, "--git-dir=.git")  # and not a repository further up, if this one is broken
     return Repo(
         name=path.name,
         path=str(path),
-        branch=_git(path, "symbolic-ref", "--short", "--quiet", "HEAD"),
-        last_commit=_git(path, "log", "-1", "--format=%H %s"),
-        remote=_git(path, "config", "--get", "remote.origin.url"),
+        branch=said("symbolic-ref", "--short", "--quiet", "HEAD"),
+        last_commit=said("log", "-1", "--no-show-signature", "--format=%H %<(200,trunc)%s"),
+        remote=_without_password(said("config", "--get", "remote.origin.url")),
     )
 
 
+def _without_password(url: str | None) -> str | None:
+    return url and _PASSWORD.sub("://", url)
+
+
 def _git(path: Path, *arguments: str) -> str | None:
-    """What git says, or None. Hooks and programs that the repository's own settings name are not run."""
-    command = [
-        "git",
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "core.hooksPath=/dev/null",
-        "-C",
-        str(path),
-        *arguments,
-    ]
-    environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
-    environment["GIT_CONFIG_COUNT"] = "1"
-    environment |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    """What git says, or None. Programs that the repository's own settings name are not run."""
+    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", str(path)]
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "LC_ALL": "C.UTF-8",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_ALLOW_PROTOCOL": "",  # nothing that is missing is fetched, by whatever program
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*",
+    }
     try:
         answer = subprocess.run(
-            command,
+            [*command, *arguments],
             capture_output=True,
             env=environment,
             timeout=GIT_SECONDS,
