@@ -38,6 +38,9 @@ TRUNCATE_WAIT_MS = 250
 VACUUM_STEP = 500
 """Free pages given back at once while nobody waits."""
 
+QUIET_SECONDS = 0.02
+"""How long nobody must have written before free pages are looked for."""
+
 
 class Job:
     __slots__ = ("error", "future", "operation", "result")
@@ -91,19 +94,25 @@ class Writer:
     def _take(self) -> tuple[list[Job], bool]:
         """Everything that waits, or the first thing to come; and whether it was the last."""
         batch: list[Job] = []
-        while len(batch) < MAX_BATCH:
+        job = self._wait()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == MAX_BATCH:
+                return batch, False
             try:
                 job = self._queue.get_nowait()
             except Empty:
-                if batch:
-                    break
-                if self._give_back_space():
-                    continue
-                job = self._queue.get()
-            if job is None:
-                return batch, True
-            batch.append(job)
-        return batch, False
+                return batch, False
+        return batch, True
+
+    def _wait(self) -> Job | None:
+        """The first thing to come. While nothing comes, free space is given back."""
+        quiet: float | None = QUIET_SECONDS
+        while True:
+            try:
+                return self._queue.get(timeout=quiet)
+            except Empty:
+                quiet = 0 if self._give_back_space() else None
 
     def _commit(self, batch: list[Job]) -> None:
         try:
