@@ -21,6 +21,13 @@ def pages_touched(path: str, statement: str, *parameters: int) -> int:
     return hits + misses
 
 
+def messages_time(path: str, seq: int) -> int:
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    ((at,),) = connection.execute("SELECT at FROM messages WHERE session_pk = 2 AND seq = ?", (seq,))
+    connection.close()
+    return int(at)
+
+
 @pytest.mark.req("STO-24")
 async def test_a_page_touches_as_much_of_a_long_history_as_of_a_short_one(sqlite_url: str) -> None:
     path = str(sqlite_path(sqlite_url))
@@ -37,5 +44,9 @@ async def test_a_page_touches_as_much_of_a_long_history_as_of_a_short_one(sqlite
             many = pages_touched(path, statement, 2, cursors[1], 50)
             assert many <= few + deeper * 50, statement
             assert many < 500, statement
+        moment = messages_time(path, seq=25_000)
+        assert pages_touched(path, "last_seq_by", 2, moment) < 300
+        window = (24_000, 26_000, 26_000, 50, moment, moment + 1)
+        assert pages_touched(path, "history_window_before", 2, *window) < 500
         # The feed finds its place among fifty thousand by halving.
         assert pages_touched(path, "last_seq_at", 2, 25_000) < 300

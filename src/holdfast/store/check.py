@@ -6,6 +6,7 @@ from holdfast.store.transaction import Transaction
 
 PROMISES = {
     "check_heads": "session {0}: the head says {1} messages, but the messages end at {2} and number {3}",
+    "check_times": "session {0}: message {1} is not found by its time",
     "check_turns": "session {0}: the head says {1} turns, but the turns end at {2} and number {3}",
     "check_counts": "the counts say {0} sessions, but there are {1}",
     "check_compactions": "session {0}: it says {1} compactions, but there are {2}",

@@ -103,12 +103,14 @@ class Append(msgspec.Struct, frozen=True):
         if not new:
             return [kept[each.id] for each in self.messages]
         count = len(new)
-        last_seq, rev = await sessions.advance(
-            tx, found.pk, self.now, messages=count, revisions=count, expected=self.expected_revision
+        latest = max(each.at for each in new)
+        last_seq, rev, high_at = await sessions.make_room(
+            tx, found.pk, self.now, messages=count, latest=latest, expected=self.expected_revision
         )
         await sessions.activate(tx, found)
         for offset, each in enumerate(new, 1 - count):
-            row = (found.pk, last_seq + offset, rev + offset, each.id, each.at, each.body)
+            late = high_at if each.at < high_at else None
+            row = (found.pk, last_seq + offset, rev + offset, each.id, each.at, late, each.body)
             if each.open:
                 inserted = await tx.one("insert_message_returning", *row)
                 assert inserted is not None
@@ -284,8 +286,13 @@ async def _page(
     else:
         since = to_ms(options.since) if options.since else -MAX_SEQ
         until = to_ms(options.until) if options.until else MAX_SEQ
+        after, upto = [await tx.one("last_seq_by", session_pk, moment) for moment in (since, until - 1)]
+        window = (after[0] if after else 0, upto[0] if upto else 0)
         found = list(
-            await tx.all(f"history_window_{direction}", session_pk, since, until, cursor, options.limit + 1)
+            await tx.all(
+                f"history_window_{direction}",
+                *(session_pk, *window, cursor, options.limit + 1, since, until),
+            )
         )
     if not forwards and options.after is not None:
         found = [row for row in found if row[1] > options.after]

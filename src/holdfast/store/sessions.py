@@ -124,27 +124,49 @@ async def advance(
     session_pk: int,
     now: int,
     *,
-    messages: int = 0,
     turns: int = 0,
-    revisions: int = 1,
     expected: int | None = None,
 ) -> tuple[int, int]:
-    """Take the next revisions of a session, and the places of `messages`; the last of each.
+    """Take the next revision of a session; its last `seq`, and that revision.
 
     From here to the end of the transaction nobody else changes the session, so what decides
     about a change is read after this.
     """
-    head = await tx.one("advance_head", messages, turns, revisions, now, session_pk, expected)
+    last_seq, rev, _ = await _advance(tx, session_pk, now, 0, turns, 1, 0, expected)
+    return last_seq, rev
+
+
+async def make_room(
+    tx: Transaction, session_pk: int, now: int, *, messages: int, latest: int, expected: int | None = None
+) -> tuple[int, int, int]:
+    """Take the places and revisions of new messages, the latest of which is of that time.
+
+    The last of each, and the latest time of all messages up to the last place.
+    """
+    return await _advance(tx, session_pk, now, messages, 0, messages, latest, expected)
+
+
+async def _advance(
+    tx: Transaction,
+    session_pk: int,
+    now: int,
+    messages: int,
+    turns: int,
+    revisions: int,
+    latest: int,
+    expected: int | None,
+) -> tuple[int, int, int]:
+    head = await tx.one("advance_head", messages, turns, revisions, now, latest, session_pk, expected)
     if head is None:
         current = await tx.one("head_rev", session_pk)
         if expected is None or current is None:
             raise SessionNotFound(f"with the internal key {session_pk}")
         raise RevisionConflict(expected, current[0])
     tx.advanced.add(session_pk)
-    last_seq, rev, stale = head
+    last_seq, rev, high_at, stale = head
     if not stale:
         await tx.run("mark_stale", session_pk)
-    return last_seq, rev
+    return last_seq, rev, high_at
 
 
 async def activate(tx: Transaction, found: Found) -> None:

@@ -5,7 +5,19 @@ import random
 
 import pytest
 
-from holdfast import Message, NewTurn, SessionFilter, SessionKey, SessionOrder, TurnAnswer, open_store
+from holdfast import (
+    HistoryOptions,
+    Message,
+    NewTurn,
+    SessionFilter,
+    SessionKey,
+    SessionOrder,
+    Store,
+    TurnAnswer,
+    open_store,
+)
+from holdfast.model.times import from_ms
+from holdfast.store import migrate
 from tests.store.conftest import Clock
 from tests.store.faults.contents import assert_counts_are_true, history, turns
 
@@ -59,6 +71,47 @@ async def test_order_revisions_and_the_change_feed_hold_while_the_clock_jumps(
         }
         assert since == session.rev
         assert await store.problems() == []
+
+
+@pytest.mark.req("STO-03", "SES-31")
+async def test_time_windows_are_exact_whatever_the_clock_does(
+    store_url: str, key: SessionKey, clock: Clock
+) -> None:
+    """Also those of messages that bring their own time, and of a database that was migrated to and fro."""
+    chance = random.Random(11)
+    async with open_store(store_url, clock=clock) as store:
+        await store.get_or_create(key)
+        for _ in range(40):
+            clock.now += chance.choice([-3 * DAY, -5, -1, 0, 1, 5, 5, 5, DAY])
+            own_times = [clock.now + chance.randint(-9, 9) for _ in range(chance.randint(0, 3))]
+            said = [Message.user("then", timestamp=from_ms(at)) for at in own_times]
+            await store.append_messages(key, [*said, Message.user("now")])
+        await assert_windows_are_exact(store, key, chance)
+        assert await store.problems() == []
+    await migrate(store_url, "0006")
+    async with open_store(store_url, clock=clock) as store:
+        await assert_windows_are_exact(store, key, chance)
+        assert await store.problems() == []
+
+
+async def assert_windows_are_exact(store: Store, key: SessionKey, chance: random.Random) -> None:
+    messages = await history(store, key)
+    moments = sorted({message.timestamp for message in messages if message.timestamp})
+    for _ in range(60):
+        since, until = sorted(chance.choices(moments, k=2))
+        wanted = [each.seq for each in messages if each.timestamp and since < each.timestamp < until]
+        cursor, limit = chance.randrange(len(messages)), chance.randint(1, 30)
+        page = await store.get_history(key, HistoryOptions(since=since, until=until, limit=1000))
+        assert [message.seq for message in page] == wanted
+        page = await store.get_history(
+            key, HistoryOptions(since=since, until=until, after=cursor, limit=limit)
+        )
+        assert [message.seq for message in page] == [seq for seq in wanted if seq > cursor][:limit]
+        page = await store.get_history(key, HistoryOptions(since=since, before=cursor, limit=limit))
+        late = [
+            each.seq for each in messages[: max(cursor - 1, 0)] if each.timestamp and each.timestamp > since
+        ]
+        assert [message.seq for message in page] == late[-limit:]
 
 
 async def test_listings_catch_up_although_the_clock_went_back(

@@ -42,10 +42,9 @@ async def append_many(tx: Transaction, appends: Sequence[Append]) -> list[Outcom
     ]
     if not rows:
         return [[] if outcome is None else outcome for outcome in outcomes]
-    counts = [sum(len(appends[n].messages) for n in numbers) for numbers in admitted.values()]
-    now = max(append.now for append in appends)
     columns = map(list, zip(*rows, strict=True))
-    for pk, seq, rev in await tx.all("append_many", list(admitted), counts, now, *columns):
+    now = max(append.now for append in appends)
+    for pk, seq, rev in await tx.all("append_many", *columns, now):
         tx.advanced.add(pk)
         for number in admitted[pk]:
             messages = appends[number].messages

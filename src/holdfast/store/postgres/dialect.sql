@@ -19,20 +19,23 @@ FROM sessions WHERE id = ANY($1::uuid[]) OR (organization, key) IN (SELECT * FRO
 -- Appends of many callers in one statement: the heads advance, and each message finds its place
 -- by its head. A session that must first become active, or is gone, is not in the answer.
 -- name: append_many
-WITH grown AS (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS g (session_pk, n)
+WITH said AS (
+    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[])
+        AS said (session_pk, place, id, at, body)
+), grown AS (
+    SELECT session_pk, count(*) AS n, max(at) AS latest FROM said GROUP BY session_pk
 ), head AS (
     UPDATE session_heads h SET last_seq = h.last_seq + g.n, rev = h.rev + g.n,
-        updated_at = greatest(h.updated_at, $3), stale = 1
+        updated_at = greatest(h.updated_at, $6), high_at = greatest(h.high_at, g.latest), stale = 1
     FROM grown g JOIN sessions s ON s.pk = g.session_pk
     JOIN (SELECT session_pk FROM session_heads WHERE session_pk = ANY($1) ORDER BY session_pk FOR UPDATE) AS locked
         ON locked.session_pk = g.session_pk
     WHERE h.session_pk = g.session_pk AND s.status NOT IN ('idle', 'compacted')
-    RETURNING h.session_pk, h.last_seq - g.n AS seq, h.rev - g.n AS rev
-), said AS (
-    INSERT INTO messages (session_pk, seq, rev, id, at, body)
-    SELECT m.session_pk, head.seq + m.place, head.rev + m.place, m.id, m.at, m.body
-    FROM unnest($4::bigint[], $5::bigint[], $6::uuid[], $7::bigint[], $8::text[]) AS m (session_pk, place, id, at, body)
-    JOIN head ON head.session_pk = m.session_pk
+    RETURNING h.session_pk, h.last_seq - g.n AS seq, h.rev - g.n AS rev, h.high_at
+), stored AS (
+    INSERT INTO messages (session_pk, seq, rev, id, at, high_at, body)
+    SELECT m.session_pk, head.seq + m.place, head.rev + m.place, m.id, m.at,
+        CASE WHEN m.at < head.high_at THEN head.high_at END, m.body
+    FROM said m JOIN head ON head.session_pk = m.session_pk
 )
 SELECT session_pk, seq, rev FROM head

@@ -4,6 +4,13 @@ FROM session_heads h LEFT JOIN messages m ON m.session_pk = h.session_pk
 GROUP BY h.session_pk, h.last_seq
 HAVING h.last_seq <> coalesce(max(m.seq), 0) OR h.last_seq <> count(m.seq)
 
+-- name: check_times
+SELECT session_pk, seq FROM (
+    SELECT session_pk, seq, coalesce(high_at, at) AS found_at,
+        max(coalesce(high_at, at)) OVER (PARTITION BY session_pk ORDER BY seq) AS high_at
+    FROM messages
+) AS times WHERE found_at < high_at
+
 -- name: check_turns
 SELECT h.session_pk, h.turn_count, coalesce(max(t.sequence), 0), count(t.pk)
 FROM session_heads h LEFT JOIN turns t ON t.session_pk = h.session_pk

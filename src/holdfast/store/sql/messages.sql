@@ -1,8 +1,8 @@
 -- name: insert_message
-INSERT INTO messages (session_pk, seq, rev, id, at, body) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO messages (session_pk, seq, rev, id, at, high_at, body) VALUES ($1, $2, $3, $4, $5, $6, $7)
 
 -- name: insert_message_returning
-INSERT INTO messages (session_pk, seq, rev, id, at, body) VALUES ($1, $2, $3, $4, $5, $6) RETURNING pk
+INSERT INTO messages (session_pk, seq, rev, id, at, high_at, body) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING pk
 
 -- name: message_by_id
 SELECT pk, session_pk, seq, coalesce(changed_rev, rev), body FROM messages WHERE id = $1
@@ -18,14 +18,40 @@ WHERE session_pk = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3
 SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
 WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
 
--- `seq + 0` keeps the order from choosing the index: the time window (messages_time) does.
+-- The seq of the last message up to which nothing is later than a moment. `coalesce(high_at, at)`, the
+-- latest time of all messages so far, never falls as seq rises, so it is found by halving, without an index.
+-- name: last_seq_by
+WITH RECURSIVE probe (lo, hi) AS (
+    SELECT 0 * last_seq, last_seq FROM session_heads WHERE session_pk = $1
+    UNION ALL
+    SELECT CASE WHEN coalesce(m.high_at, m.at) <= $2 THEN m.seq ELSE p.lo END,
+           CASE WHEN coalesce(m.high_at, m.at) <= $2 THEN p.hi ELSE m.seq - 1 END
+    FROM probe p JOIN messages m ON m.session_pk = $1 AND m.seq = (p.lo + p.hi + 1) / 2
+    WHERE p.lo < p.hi
+)
+SELECT lo FROM probe WHERE lo = hi
+
+-- A time window: the messages in order of time are those between two seqs, the late ones are looked up.
+-- `seq + 0` keeps the order from choosing the index for them: the window (messages_late) does.
 -- name: history_window_before
-SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
-WHERE session_pk = $1 AND at > $2 AND at < $3 AND seq + 0 < $4 ORDER BY seq + 0 DESC LIMIT $5
+SELECT * FROM (
+    SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
+    WHERE session_pk = $1 AND seq > $2 AND seq <= $3 AND seq < $4 AND high_at IS NULL ORDER BY seq DESC LIMIT $5
+) AS in_order UNION ALL SELECT * FROM (
+    SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
+    WHERE session_pk = $1 AND at > $6 AND at < $7 AND seq + 0 < $4 AND high_at IS NOT NULL
+    ORDER BY seq + 0 DESC LIMIT $5
+) AS late ORDER BY seq DESC LIMIT $5
 
 -- name: history_window_after
-SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
-WHERE session_pk = $1 AND at > $2 AND at < $3 AND seq + 0 > $4 ORDER BY seq + 0 LIMIT $5
+SELECT * FROM (
+    SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
+    WHERE session_pk = $1 AND seq > $2 AND seq <= $3 AND seq > $4 AND high_at IS NULL ORDER BY seq LIMIT $5
+) AS in_order UNION ALL SELECT * FROM (
+    SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
+    WHERE session_pk = $1 AND at > $6 AND at < $7 AND seq + 0 > $4 AND high_at IS NOT NULL
+    ORDER BY seq + 0 LIMIT $5
+) AS late ORDER BY seq LIMIT $5
 
 -- The seq of the last message that was already there at a revision. Messages get their revisions
 -- in the order of seq, so twenty probes find it among a million, and no index on rev is needed.

@@ -63,9 +63,10 @@ SELECT rev FROM session_heads WHERE session_pk = $1
 -- Every change of a session begins here: the row it updates is the lock that other nodes wait for.
 -- name: advance_head
 UPDATE session_heads SET last_seq = last_seq + $1, turn_count = turn_count + $2, rev = rev + $3,
-    updated_at = CASE WHEN updated_at < $4 THEN $4 ELSE updated_at END
-WHERE session_pk = $5 AND (CAST($6 AS BIGINT) IS NULL OR rev = $6)
-RETURNING last_seq, rev, stale
+    updated_at = CASE WHEN updated_at < $4 THEN $4 ELSE updated_at END,
+    high_at = CASE WHEN high_at < $5 THEN $5 ELSE high_at END
+WHERE session_pk = $6 AND (CAST($7 AS BIGINT) IS NULL OR rev = $7)
+RETURNING last_seq, rev, high_at, stale
 
 -- name: mark_stale
 UPDATE session_heads SET stale = 1 WHERE session_pk = $1
