@@ -22,7 +22,7 @@ from holdfast.store.postgres.connection import (
 )
 from holdfast.store.postgres.dump import dump
 from holdfast.store.postgres.ownership import Ownership
-from holdfast.store.postgres.writer import Writer
+from holdfast.store.postgres.writer import WRITING_LOCK, Writer
 from holdfast.store.transaction import Operation
 
 T = TypeVar("T")
@@ -132,6 +132,8 @@ async def migrate(url: str, target: str | None = None) -> tuple[str | None, str 
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
                 before = await recorded_revision(connection)
                 if script := schema.script("postgresql", before, target):
+                    # Tables are locked in another order than writers do it, so nobody writes meanwhile.
+                    await connection.execute("SELECT pg_advisory_xact_lock($1)", WRITING_LOCK)
                     await connection.execute(script)
                 return before, await recorded_revision(connection)
     finally:
