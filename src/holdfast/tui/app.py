@@ -46,7 +46,7 @@ class InboxApp(App[None]):
         return self._inbox
 
     async def action_quit(self) -> None:
-        await self._inbox.save_drafts()
+        await self._inbox.close()
         self.exit()
 
     def action_toggle_theme(self) -> None:

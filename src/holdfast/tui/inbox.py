@@ -107,7 +107,13 @@ class InboxScreen(Screen[None]):
         here = self.query_one(Queue).here
         return self.open_set or (self._waiting.get(here) if here is not None else None)
 
-    async def save_drafts(self) -> None:
+    async def close(self) -> None:
+        """Keep what has been entered, to the last key."""
+        if (view := self._set_view) is not None and view.question_set.id in self._waiting:
+            self._drafts.put(view.question_set.id, view.take())
+        await self._save_drafts()
+
+    async def _save_drafts(self) -> None:
         try:
             await self._drafts.flush()
         except (HoldfastError, OSError) as error:
@@ -130,7 +136,7 @@ class InboxScreen(Screen[None]):
             with suppress(HoldfastError):
                 if (await self._box.get(set_id)).is_settled:
                     self._drafts.put(set_id, Draft())
-        await self.save_drafts()
+        await self._save_drafts()
 
     async def _hear(self, event: Event) -> None:
         match event:
@@ -348,7 +354,7 @@ class InboxScreen(Screen[None]):
     def _keep(self, set_id: QuestionSetId, draft: Draft) -> None:
         if draft != self._drafts.of(set_id):
             self._drafts.put(set_id, draft)
-            self.run_worker(self.save_drafts(), group="drafts")
+            self.run_worker(self._save_drafts(), group="drafts")
 
     def _remove_draft(self, set_id: QuestionSetId) -> None:
         self._keep(set_id, Draft())

@@ -38,16 +38,11 @@ class Mark(Static):
     def show(self, *, chosen: bool | None = None, here: bool | None = None) -> None:
         self._chosen = self._chosen if chosen is None else chosen
         self._here = self._here if here is None else here
-        self.update(self.content_now)
-
-    @property
-    def content_now(self) -> Content:
-        return Content(
-            f"{POINTER if self._here else ' '} {glyph(several=self._several, chosen=self._chosen)} "
-        )
+        pointer = POINTER if self._here else " "
+        self.update(Content(f"{pointer} {glyph(several=self._several, chosen=self._chosen)} "))
 
     def on_mount(self) -> None:
-        self.update(self.content_now)
+        self.show()
 
 
 class Row(HorizontalGroup, can_focus=True):

@@ -7,8 +7,6 @@ from textual.theme import Theme
 MUTED = "$foreground 60%"
 """For what stands beside the matter itself. Inside a text, `$text-muted` has nothing to blend with."""
 
-FAINT = "$foreground 40%"
-
 DARK = Theme(
     name="holdfast-dark",
     dark=True,
