@@ -1,0 +1,137 @@
+// Where a person writes to the agent, with the prompts that wait their turn above it.
+
+import { post } from "./api.js";
+import { button, h, icon, iconButton } from "./dom.js";
+
+const ENDED = {
+  completed: "This session is completed.",
+  cancelled: "This session was cancelled.",
+  error: "This session ended in an error. What was said can be taken along into a fork.",
+  archived: "This session is archived.",
+};
+
+export class Composer {
+  /** `actions` resumes and forks; `sent` is told that a prompt was accepted. */
+  constructor(conversation, actions, sent) {
+    this.conversation = conversation;
+    this.actions = actions;
+    this.sent = sent;
+    this.text = h("textarea", {
+      rows: 1,
+      placeholder: "Tell the agent what to do",
+      "aria-label": "Prompt",
+      "aria-keyshortcuts": "Enter",
+      oninput: () => this.#fit(),
+      onkeydown: (event) => this.#typed(event),
+    });
+    this.problem = h("p", { class: "problem", role: "alert", hidden: true });
+    this.stop = iconButton("stop", "Stop the turn (Esc)", { class: "icon-button stop", onclick: () => this.#stop() });
+    this.send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));
+    this.queue = h("ol", { class: "queue", "aria-label": "Prompts that wait" });
+    this.form = h(
+      "form",
+      { class: "composer", onsubmit: (event) => this.#submit(event) },
+      this.text,
+      h("div", { class: "buttons" }, this.stop, this.send),
+    );
+    this.ended = h("div", { class: "ended" });
+    this.element = h("div", { class: "composer-area" }, this.queue, this.problem, this.form, this.ended);
+    this.text.value = draftOf(conversation.id);
+    this.update();
+    requestAnimationFrame(() => this.#fit());
+  }
+
+  update() {
+    const { session, pending } = this.conversation;
+    const isLive = !(session.status in ENDED);
+    this.form.hidden = !isLive;
+    this.ended.hidden = isLive;
+    this.stop.hidden = !pending.length;
+    if (!isLive) this.#showEnd(session);
+    this.#showQueue(pending.slice(1));
+  }
+
+  focus() {
+    this.text.focus();
+  }
+
+  /** Send this text now. */
+  async prompt(text) {
+    this.problem.hidden = true;
+    try {
+      await post(`/api/sessions/${this.conversation.id}/prompt`, { text });
+      this.sent();
+      return true;
+    } catch (problem) {
+      this.#say(problem.message);
+      return false;
+    }
+  }
+
+  async #submit(event) {
+    event.preventDefault();
+    const text = this.text.value.trim();
+    if (!text || this.send.disabled) return;
+    this.send.disabled = true;
+    if (await this.prompt(text)) {
+      this.text.value = "";
+      this.#fit();
+    }
+    this.send.disabled = false;
+  }
+
+  async #stop() {
+    try {
+      await post(`/api/sessions/${this.conversation.id}/cancel`);
+    } catch (problem) {
+      this.#say(problem.message);
+    }
+  }
+
+  #typed(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.form.requestSubmit();
+    } else if (event.key === "Escape" && this.conversation.pending.length && !this.text.value) {
+      event.stopPropagation();
+      this.#stop();
+    }
+  }
+
+  #fit() {
+    sessionStorage.setItem(`draft ${this.conversation.id}`, this.text.value);
+    this.text.style.height = "auto";
+    this.text.style.height = `${Math.min(this.text.scrollHeight, 240)}px`;
+    this.send.classList.toggle("ready", this.text.value.trim() !== "");
+  }
+
+  #showQueue(waiting) {
+    this.queue.hidden = !waiting.length;
+    this.queue.replaceChildren(
+      ...waiting.map((turn, index) =>
+        h("li", {}, h("span", { class: "tag" }, index === 0 ? "next" : `${index + 1}.`), h("span", {}, turn.instructionSummary)),
+      ),
+    );
+  }
+
+  #showEnd(session) {
+    const canResume = session.status === "completed" || session.status === "cancelled";
+    this.ended.replaceChildren(
+      h("p", {}, ENDED[session.status]),
+      h(
+        "div",
+        { class: "row" },
+        canResume && button("Resume", { class: "button primary", onclick: () => this.actions.resume() }),
+        button("Fork", { onclick: () => this.actions.fork() }),
+      ),
+    );
+  }
+
+  #say(text) {
+    this.problem.hidden = false;
+    this.problem.textContent = text;
+  }
+}
+
+/** What was being written here before the page was left or loaded again. */
+const draftOf = (id) => sessionStorage.getItem(`draft ${id}`) ?? "";

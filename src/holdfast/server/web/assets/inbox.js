@@ -1,0 +1,124 @@
+// Everything that waits for a person, of all agents, and what was settled last.
+
+import { view } from "./address.js";
+import { arrange, button, h, icon } from "./dom.js";
+import { canNotify, notify } from "./notifications.js";
+import { QuestionCard } from "./question-card.js";
+import { store } from "./store.js";
+
+const SETTLED = 12;
+
+export class Inbox {
+  #cards = new Map();
+  #changed = () => this.#render();
+
+  constructor() {
+    this.title = "Inbox";
+    this.waiting = h("div", { class: "cards" });
+    this.settled = h("div", { class: "cards settled-cards" });
+    this.nothing = h(
+      "div",
+      { class: "empty-page" },
+      h("h2", {}, "Nothing waits for you"),
+      h("p", {}, "When an agent asks a question or needs permission, it appears here, wherever the agent runs. The first answer counts."),
+    );
+    this.heading = h("h1", { tabindex: "-1" }, "Inbox");
+    this.count = h("p", { class: "about", role: "status" });
+    this.announce = h("div", { class: "announce" });
+    this.later = h("h2", { class: "section" }, "Settled");
+    this.element = h(
+      "section",
+      { class: "inbox", "aria-label": "Inbox" },
+      h(
+        "header",
+        { class: "view-header" },
+        h("a", { class: "icon-button back", href: "#/", "aria-label": "All sessions" }, icon("back")),
+        h("div", { class: "titles" }, this.heading, this.count),
+        this.announce,
+      ),
+      h("div", { class: "scroller" }, h("div", { class: "column" }, this.#keys(), this.nothing, this.waiting, this.later, this.settled)),
+    );
+    this.element.addEventListener("focusin", ({ target }) => this.#focused(target.closest(".question")));
+  }
+
+  async open() {
+    store.addEventListener("questions", this.#changed);
+    store.addEventListener("sessions", this.#changed);
+    this.#offerNotifications();
+    this.#render();
+    const { id } = view();
+    this.#focus(id ? this.#cards.get(id) : this.#pending[0]);
+  }
+
+  close() {
+    store.removeEventListener("questions", this.#changed);
+    store.removeEventListener("sessions", this.#changed);
+  }
+
+  /** Move to the next or previous card. */
+  step(by) {
+    const cards = this.#pending;
+    const at = cards.findIndex((card) => card.element.classList.contains("current"));
+    this.#focus(cards[Math.max(0, Math.min(cards.length - 1, at + by))]);
+  }
+
+  /** Take an option of the current card by its number. */
+  choose(number) {
+    const current = this.#pending.find((card) => card.element.classList.contains("current")) ?? this.#pending[0];
+    current?.choose(number);
+  }
+
+  get #pending() {
+    return [...this.waiting.children].map((element) => this.#cards.get(element.dataset.set)).filter((card) => card?.isPending);
+  }
+
+  #render() {
+    const waiting = store.waiting;
+    const settled = [...store.questions.values()]
+      .filter((set) => set.status !== "pending")
+      .sort((a, b) => b.updatedAt.localeCompare(a.updatedAt))
+      .slice(0, SETTLED);
+    const hadFocus = this.waiting.contains(document.activeElement);
+    arrange(this.waiting, waiting.map((set) => this.#card(set)));
+    arrange(this.settled, settled.map((set) => this.#card(set)));
+    this.nothing.hidden = waiting.length > 0;
+    this.later.hidden = !settled.length;
+    this.count.textContent = waiting.length ? `${waiting.length} ${waiting.length === 1 ? "waits" : "wait"} for you` : "All answered";
+    // An answered card leaves; the hands stay on the keyboard.
+    if (hadFocus && !this.waiting.contains(document.activeElement)) this.#focus(this.#pending[0]);
+  }
+
+  #card(set) {
+    if (!this.#cards.has(set.id)) {
+      const card = new QuestionCard(set.id, { inInbox: true });
+      card.element.tabIndex = -1;
+      this.#cards.set(set.id, card);
+    }
+    const card = this.#cards.get(set.id);
+    card.questionsChanged();
+    return card.element;
+  }
+
+  #focus(card) {
+    if (!card) return this.heading.focus({ preventScroll: true });
+    card.element.focus({ preventScroll: true });
+    card.element.scrollIntoView({ block: "nearest" });
+    this.#focused(card.element);
+  }
+
+  #focused(element) {
+    if (!element) return;
+    for (const card of this.#cards.values()) card.element.classList.toggle("current", card.element === element);
+  }
+
+  #offerNotifications() {
+    if (!canNotify()) return;
+    const allow = button("Notify me", { icon: "bell", onclick: async () => (await notify()) && allow.remove() });
+    this.announce.replaceChildren(allow);
+  }
+
+  #keys() {
+    const key = (name) => h("kbd", {}, name);
+    return h("p", { class: "keys muted small" }, key("j"), key("k"), " next, previous  ·  ", key("1"), "…", key("9"), " answer");
+  }
+}

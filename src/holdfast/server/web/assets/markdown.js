@@ -1,0 +1,53 @@
+// Markdown as HTML. The server renders and sanitises it; what is asked for at once is asked together.
+
+import { post } from "./api.js";
+
+const KEPT = 2000;
+const LONGEST = 200_000; // characters; a longer text stays plain
+const rendered = new Map();
+let wanted = [];
+
+/** The HTML of a text; null when the server cannot be reached, and the plain text has to do. */
+export function html(text) {
+  if (rendered.has(text)) return Promise.resolve(rendered.get(text));
+  return new Promise((resolve) => {
+    wanted.push({ text, resolve });
+    if (wanted.length === 1) queueMicrotask(ask);
+  });
+}
+
+async function ask() {
+  const asked = wanted;
+  wanted = [];
+  try {
+    const answer = await post("/api/markdown", { texts: asked.map(({ text }) => text) });
+    asked.forEach(({ text }, index) => keep(text, answer.html[index]));
+  } catch {
+    // The plain text stays.
+  }
+  for (const { text, resolve } of asked) resolve(rendered.get(text) ?? null);
+}
+
+function keep(text, markup) {
+  if (rendered.size >= KEPT) rendered.delete(rendered.keys().next().value);
+  rendered.set(text, markup);
+}
+
+const showing = new WeakMap();
+
+/** Show a text in an element: as HTML when it is there, plain until then. */
+export function showMarkdown(element, text) {
+  showing.set(element, text);
+  fill(element, text, rendered.get(text) ?? null);
+  if (!rendered.has(text) && text.length <= LONGEST) {
+    html(text).then((markup) => showing.get(element) === text && fill(element, text, markup));
+  }
+}
+
+function fill(element, text, markup) {
+  element.classList.toggle("plain", markup === null);
+  if (markup === null) element.textContent = text;
+  else element.innerHTML = markup;
+  // What may be too wide scrolls by itself, and has to be reachable with the keyboard for that.
+  for (const wide of element.querySelectorAll("pre, table")) wide.tabIndex = 0;
+}

@@ -1,0 +1,243 @@
+// A question set: what an agent wants to know or may do, and the answer. The first answer counts,
+// wherever it is given; a card that somebody else answered says so, and takes no more.
+
+import { post } from "./api.js";
+import { sessionHref } from "./address.js";
+import { button, h, icon } from "./dom.js";
+import { nameOf, store } from "./store.js";
+import { ago, moment } from "./times.js";
+import { toolDetails } from "./tool-card.js";
+
+const HEADINGS = { permission: "wants your permission", elicitation: "needs something from you", question: "asks you" };
+const DOORS = { web: "on this page", http: "over HTTP", terminal: "in a terminal", cli: "on the command line", tui: "in the terminal inbox" };
+
+export class QuestionCard {
+  #shown = null;
+  #chosen = [];
+
+  /** `asked` is what the session's message says of a set that may be gone; `inInbox` shows all there is to judge. */
+  constructor(id, { asked, inInbox = false } = {}) {
+    this.id = id;
+    this.asked = asked;
+    this.inInbox = inInbox;
+    this.element = h("section", { class: "message question card", dataset: { set: id } });
+    this.questionsChanged();
+  }
+
+  get set() {
+    return store.questions.get(this.id);
+  }
+
+  get isPending() {
+    return this.set?.status === "pending";
+  }
+
+  update() {}
+
+  questionsChanged() {
+    const state = `${this.set?.status}${this.set?.updatedAt}`;
+    if (state === this.#shown) return;
+    this.#shown = state;
+    this.element.classList.toggle("pending", this.isPending);
+    this.element.dataset.status = this.set?.status ?? "gone";
+    const kind = this.set?.kind ?? this.asked?.kind ?? "question";
+    const agent = this.set?.agent ?? "The agent";
+    this.element.setAttribute("aria-label", `${agent} ${HEADINGS[kind]}`);
+    this.element.replaceChildren(...(this.isPending ? this.#open(agent, kind) : this.#settled(agent, kind)).flat().filter(Boolean));
+  }
+
+  /** Take the option with this number, as if it were clicked. */
+  choose(number) {
+    this.element.querySelectorAll("[data-option]")[number]?.click();
+  }
+
+  // Open
+
+  #open(agent, kind) {
+    const { questions, tool, createdAt } = this.set;
+    this.#chosen = questions.map(() => ({ labels: new Set(), text: "" }));
+    this.problem = h("p", { class: "problem", role: "alert", hidden: true });
+    const direct = questions.length === 1 && !questions[0].multiSelect;
+    return [
+      h(
+        "header",
+        {},
+        icon(kind === "permission" ? "tool" : "help"),
+        h("strong", {}, agent, " ", HEADINGS[kind]),
+        h("time", { datetime: createdAt, title: moment(createdAt) }, ago(createdAt)),
+      ),
+      this.inInbox && this.#where(),
+      tool?.title && h("p", { class: tool.kind === "execute" ? "subject command" : "subject" }, tool.title),
+      tool && this.inInbox && h("div", { class: "judge" }, toolDetails({ ...tool, status: undefined }, this.set.workingDirectory)),
+      direct ? this.#direct(questions[0], kind) : this.#form(questions),
+      this.problem,
+    ];
+  }
+
+  #where() {
+    const session = store.sessions.get(this.set.sessionId);
+    const place = this.set.workingDirectory?.split("/").at(-1);
+    if (!this.set.sessionId) return place && h("p", { class: "where" }, place);
+    const name = session ? nameOf(session) : "its session";
+    return h("p", { class: "where" }, place && `${place} · `, h("a", { href: sessionHref(this.set.sessionId) }, name));
+  }
+
+  #direct(question, kind) {
+    const isPermission = kind === "permission";
+    const options = question.options.map((option, index) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: `button option${index === 0 ? " primary" : ""}`,
+          dataset: { option: index },
+          title: option.description,
+          onclick: () => this.#answer([{ questionIndex: 0, selectedOption: option.label }]),
+        },
+        h("kbd", {}, index + 1),
+        option.label,
+      ),
+    );
+    const words = h("input", {
+      type: "text",
+      "aria-label": isPermission ? "Refuse, and say what to do instead" : "Answer in your own words",
+      placeholder: isPermission ? "Or refuse, and say what to do instead" : "Or answer in your own words",
+    });
+    const say = (event) => {
+      event.preventDefault();
+      if (words.value.trim()) this.#answer([{ questionIndex: 0, customText: words.value.trim() }]);
+    };
+    const described = question.options.some((option) => option.description) && !isPermission;
+    return [
+      !isPermission && h("p", { class: "prompt-text" }, question.prompt),
+      described && h("ul", { class: "descriptions" }, question.options.map(optionDescription)),
+      h("div", { class: "options", role: "group", "aria-label": "Answers" }, options),
+      h("form", { class: "own-words", onsubmit: say }, words, !isPermission && this.#decline()),
+    ];
+  }
+
+  #form(questions) {
+    const send = (event) => {
+      event.preventDefault();
+      this.#answer(this.#chosen.flatMap((chosen, index) => answerOf(chosen, questions[index], index)));
+    };
+    return h(
+      "form",
+      { class: "questions", onsubmit: send },
+      questions.map((question, index) => this.#fieldset(question, index)),
+      h("div", { class: "options" }, h("button", { class: "button primary", type: "submit" }, "Answer"), this.#decline()),
+    );
+  }
+
+  #fieldset(question, index) {
+    const chosen = this.#chosen[index];
+    const choice = (option) => {
+      const change = (event) => {
+        if (!question.multiSelect) chosen.labels.clear();
+        if (event.target.checked) chosen.labels.add(option.label);
+        else chosen.labels.delete(option.label);
+      };
+      const type = question.multiSelect ? "checkbox" : "radio";
+      return h(
+        "label",
+        { class: "choice" },
+        h("input", { type, name: `${this.id}-${index}`, onchange: change, dataset: { option: "" } }),
+        h("span", {}, option.label, option.description && h("small", {}, option.description)),
+      );
+    };
+    return h(
+      "fieldset",
+      {},
+      h("legend", {}, h("span", { class: "tag" }, question.title), question.prompt),
+      question.options.map(choice),
+      h("input", {
+        type: "text",
+        placeholder: "In your own words",
+        "aria-label": `${question.title}: in your own words`,
+        oninput: (event) => (chosen.text = event.target.value),
+      }),
+    );
+  }
+
+  #decline() {
+    return button("Decline", { class: "button quiet", onclick: () => this.#send("reject", {}) });
+  }
+
+  #answer(answers) {
+    if (answers.length) return this.#send("answer", { answers });
+    return this.#say("Choose something first, or write your own words.");
+  }
+
+  async #send(how, body) {
+    const controls = this.element.querySelectorAll("button, input");
+    controls.forEach((control) => (control.disabled = true));
+    try {
+      store.putQuestions([await post(`/api/questions/${this.id}/${how}`, body)]);
+      this.questionsChanged();
+    } catch (problem) {
+      controls.forEach((control) => (control.disabled = false));
+      this.#say(problem.message);
+    }
+  }
+
+  #say(text) {
+    this.problem.hidden = false;
+    this.problem.textContent = text;
+  }
+
+  // Settled
+
+  #settled(agent, kind) {
+    const { set } = this;
+    const questions = set?.questions ?? this.asked?.questions ?? [];
+    const subject = set?.tool?.title ?? questions[0]?.prompt?.split("\n")[0] ?? "A question";
+    const [picture, outcome] = outcomeOf(set, kind);
+    return [
+      h(
+        "header",
+        { class: "settled" },
+        icon(picture),
+        h("span", { class: "subject" }, subject),
+        h("span", { class: "outcome" }, outcome),
+      ),
+      set?.answeredBy && h("p", { class: "muted small" }, answeredHow(set)),
+    ];
+  }
+}
+
+const optionDescription = (option) =>
+  option.description && h("li", {}, h("strong", {}, option.label), " ", option.description);
+
+function answerOf({ labels, text }, question, questionIndex) {
+  const customText = text.trim() || undefined;
+  if (!labels.size && !customText) return [];
+  const selected = question.multiSelect ? { selectedOptions: [...labels] } : { selectedOption: [...labels][0] };
+  return [{ questionIndex, ...(labels.size ? selected : {}), ...(customText ? { customText } : {}) }];
+}
+
+function outcomeOf(set, kind) {
+  switch (set?.status) {
+    case "completed":
+      return ["done", said(set.answers) || "answered"];
+    case "rejected":
+      return ["failed", set.rejectionReason ? `declined: ${set.rejectionReason}` : "declined"];
+    case "timed_out":
+      return ["todo", "nobody answered in time"];
+    case "abandoned":
+      return ["todo", "withdrawn"];
+    default:
+      return ["todo", kind === "permission" ? "a permission request that is no longer kept" : "no longer kept"];
+  }
+}
+
+const said = (answers = []) =>
+  answers
+    .map(({ selectedOption, selectedOptions = [], customText }) =>
+      [selectedOption, ...(selectedOptions ?? []), customText].filter(Boolean).join(", "),
+    )
+    .join(" · ");
+
+function answeredHow({ answeredBy, answeredFrom, answeredAt }) {
+  const door = DOORS[answeredFrom] ?? answeredFrom;
+  return [`Answered by ${answeredBy}`, door, answeredAt && ago(answeredAt)].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,85 @@
+// What can be done with a session, besides talking in it.
+
+import { patch, post, remove } from "./api.js";
+import { go, sessionHref } from "./address.js";
+import { ask, confirmed } from "./dialog.js";
+import { button, h, iconButton } from "./dom.js";
+import { nameOf, store } from "./store.js";
+import { toast } from "./toast.js";
+
+export class SessionActions {
+  constructor(conversation) {
+    this.conversation = conversation;
+    this.path = `/api/sessions/${conversation.id}`;
+    this.menu = h("div", { class: "menu", popover: "auto", id: `actions-${conversation.id}` });
+    this.element = h(
+      "div",
+      { class: "actions" },
+      iconButton("more", "What can be done", { popovertarget: this.menu.id, "aria-haspopup": "menu" }),
+      this.menu,
+    );
+    this.menu.addEventListener("beforetoggle", () => this.menu.replaceChildren(...this.#items()));
+  }
+
+  async rename() {
+    const name = await ask("Rename the session", { label: "Title", value: nameOf(this.conversation.session) });
+    if (name !== null) await this.#do(patch(this.path, { title: name.trim() || null }));
+  }
+
+  async resume() {
+    await this.#do(post(`${this.path}/resume`));
+  }
+
+  async fork() {
+    const forked = await this.#do(post(`${this.path}/fork`), "Starting the agent…");
+    if (forked) go(sessionHref(forked.id));
+  }
+
+  #items() {
+    const { status } = this.conversation.session;
+    const isLive = ["active", "idle", "compacted"].includes(status);
+    const item = (label, act, kind = "") =>
+      h("button", { type: "button", class: kind, onclick: () => (this.menu.hidePopover(), act()) }, label);
+    const saved = (label, format) =>
+      h("a", { href: `${this.path}/export?format=${format}`, download: "", onclick: () => this.menu.hidePopover() }, label);
+    return [
+      item("Rename…", () => this.rename()),
+      item("Fork", () => this.fork()),
+      ["completed", "cancelled"].includes(status) && item("Resume", () => this.resume()),
+      h("hr"),
+      saved("Export as Markdown", "markdown"),
+      saved("Export as JSON", "json"),
+      h("hr"),
+      isLive && item("Complete", () => this.#do(post(`${this.path}/complete`))),
+      isLive && item("Cancel the session", () => this.#cancel()),
+      status !== "archived" && item("Archive", () => this.#do(patch(this.path, { status: "archived" }))),
+      item("Delete…", () => this.#purge(), "dangerous"),
+    ].filter(Boolean);
+  }
+
+  async #cancel() {
+    await this.#do(remove(this.path));
+  }
+
+  async #purge() {
+    const name = nameOf(this.conversation.session);
+    const sure = await confirmed(`Delete “${name}”?`, "The session and everything in it are gone for good.", "Delete");
+    if (sure && (await this.#do(remove(this.path, { purge: true })))) go("#/");
+  }
+
+  /** What was asked for, or a sentence on why not. */
+  async #do(request, meanwhile) {
+    if (meanwhile) toast(meanwhile);
+    try {
+      const session = await request;
+      store.putSessions([session]);
+      toast("");
+      return session;
+    } catch (problem) {
+      toast(problem.message, "problem");
+      return null;
+    }
+  }
+}
+
+export const newSessionButton = (onclick) => button("New session", { class: "button primary", icon: "plus", onclick });

@@ -1,0 +1,165 @@
+// A session: what is said and done in it, live, and where to answer.
+
+import { post } from "./api.js";
+import { Composer } from "./composer.js";
+import { Conversation } from "./conversation.js";
+import { button, h, icon, iconButton } from "./dom.js";
+import { problemPage } from "./problem-page.js";
+import { SessionActions } from "./session-actions.js";
+import { SessionDetails } from "./session-details.js";
+import { nameOf, store } from "./store.js";
+import { SUGGESTIONS } from "./suggestions.js";
+import { Timeline } from "./timeline.js";
+import { toast } from "./toast.js";
+import { statusMark } from "./status.js";
+import { markRead } from "./unread.js";
+
+export class SessionView {
+  constructor(id) {
+    this.id = id;
+    this.element = h("section", { class: "session", "aria-label": "Session" });
+  }
+
+  async open() {
+    try {
+      this.conversation = await Conversation.open(this.id);
+    } catch (problem) {
+      this.element.replaceChildren(problemPage(problem));
+      return;
+    }
+    this.#build();
+    await this.timeline.open();
+    performance.mark("session-shown");
+    this.#update();
+    this.#questionsChanged = () => {
+      this.timeline.questionsChanged();
+      this.#update();
+    };
+    store.addEventListener("questions", this.#questionsChanged);
+    this.conversation.addEventListener("change", ({ detail }) => this.#changed(detail));
+    this.conversation.addEventListener("lost", ({ detail }) => this.element.replaceChildren(problemPage(new Error(detail))));
+    await this.conversation.follow();
+    this.timeline.foldsChanged();
+    this.#update();
+    if (matchMedia("(hover: hover)").matches) this.composer.focus();
+  }
+
+  close() {
+    this.conversation?.close();
+    this.timeline?.close();
+    store.removeEventListener("questions", this.#questionsChanged);
+  }
+
+  get title() {
+    return this.conversation ? nameOf(this.conversation.session) : "Session";
+  }
+
+  #questionsChanged = () => {};
+
+  #build() {
+    const { conversation } = this;
+    this.actions = new SessionActions(conversation);
+    this.composer = new Composer(conversation, this.actions, () => this.timeline.toEnd());
+    this.details = new SessionDetails(conversation, (mode) => this.#setMode(mode), (id, value) => this.#setConfig(id, value));
+    this.heading = h("h1", { tabindex: "-1" });
+    this.about = h("p", { class: "about" });
+    this.announcement = h("p", { class: "sr-only", role: "status" });
+    this.empty = h("div", { class: "empty-session" });
+    this.latest = button("Latest", { class: "button latest", icon: "down", hidden: true, onclick: () => this.timeline.toEnd() });
+    this.scroller = h("div", { class: "scroller", tabindex: "0", "aria-label": "Conversation" });
+    this.timeline = new Timeline(conversation, this.scroller);
+    this.timeline.onscroll = () => (this.latest.hidden = this.timeline.isAtEnd);
+    this.scroller.append(this.empty, this.timeline.element);
+    this.element.replaceChildren(
+      h(
+        "div",
+        { class: "conversation" },
+        h(
+          "header",
+          { class: "view-header" },
+          h("a", { class: "icon-button back", href: "#/", "aria-label": "All sessions" }, icon("back")),
+          h("div", { class: "titles" }, this.heading, this.about),
+          iconButton("panel", "Details", { class: "icon-button details-button", onclick: () => this.element.classList.toggle("with-details") }),
+          this.actions.element,
+        ),
+        h("div", { class: "scroll-area" }, this.scroller, this.latest),
+        this.announcement,
+        this.composer.element,
+      ),
+      this.details.element,
+    );
+  }
+
+  #changed(changes) {
+    const began = performance.now();
+    this.timeline.apply(changes);
+    this.#update(changes);
+    performance.measure("apply-change", { start: began, end: performance.now() });
+  }
+
+  #update(changes) {
+    const { session, pending } = this.conversation;
+    const repo = store.repos.get(session.repoId) ?? session.repo;
+    const waiting = store.waitingIn(session.id);
+    const name = nameOf(session);
+    if (this.heading.textContent !== name) {
+      this.heading.textContent = name;
+      this.heading.title = name;
+      document.dispatchEvent(new Event("title-changed"));
+    }
+    const state = waiting.length ? "waiting" : pending.length ? "running" : session.status;
+    const facts = `${state} ${session.statusReason} ${repo?.name}`;
+    if (this.#facts !== facts) {
+      this.#facts = facts;
+      this.about.replaceChildren(
+        statusMark(state, session.statusReason),
+        h("span", {}, session.agent),
+        ...(repo ? [h("span", {}, repo.name, repo.branch && [" ", h("code", {}, repo.branch)])] : []),
+      );
+      this.announcement.textContent = { waiting: "The agent waits for your answer.", running: "The agent works." }[state] ?? "";
+    }
+    this.composer.update();
+    this.details.update(changes);
+    this.#showEmpty(session);
+    markRead(session);
+  }
+
+  #facts = "";
+
+  #showEmpty(session) {
+    const isEmpty = this.conversation.lastSeq === 0;
+    this.empty.hidden = !isEmpty;
+    if (!isEmpty || this.empty.childElementCount) return;
+    const isDemo = session.agent === "demo";
+    const suggestions = SUGGESTIONS.map(({ label, sentence, prompt }) =>
+      h(
+        "button",
+        { type: "button", class: "suggestion", onclick: () => this.composer.prompt(prompt) },
+        h("strong", {}, label),
+        h("span", {}, sentence),
+      ),
+    );
+    this.empty.replaceChildren(
+      h("h2", {}, isDemo ? "The demo agent is ready" : `${session.agent} is ready`),
+      h("p", {}, isDemo ? "It needs no account and does as it is told. Try one of these:" : "Tell it what to do. It asks you before it does what needs your permission."),
+      ...(isDemo ? [h("div", { class: "suggestions" }, suggestions)] : []),
+    );
+  }
+
+  async #setMode(mode) {
+    await this.#setting(post(`/api/sessions/${this.id}/mode`, { mode }));
+  }
+
+  async #setConfig(configId, value) {
+    await this.#setting(post(`/api/sessions/${this.id}/config`, { configId, value }));
+  }
+
+  async #setting(request) {
+    try {
+      store.putSessions([await request]);
+    } catch (problem) {
+      toast(problem.message, "problem");
+      this.details.update();
+    }
+  }
+}

@@ -1,0 +1,40 @@
+// What can be done with single keys, when nobody is typing.
+
+import { dialog } from "./dialog.js";
+import { h } from "./dom.js";
+
+const KEYS = [
+  ["n", "new session"],
+  ["i", "inbox"],
+  ["/", "search"],
+  ["j, k", "next, previous: session or question"],
+  ["1 … 9", "take that answer, in the inbox"],
+  ["c", "write to the agent"],
+  ["g", "to the latest message"],
+  ["Esc", "back; in an empty prompt: stop the turn"],
+  ["Enter", "send; Shift Enter for a new line"],
+  ["?", "this list"],
+];
+
+export function listenForKeys(actions) {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (document.querySelector("dialog[open]") || isTyping(event)) return;
+    const act = /^[1-9]$/.test(event.key) ? () => actions.choose(Number(event.key) - 1) : actions[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+}
+
+export function showKeys() {
+  dialog("Keys", h("dl", { class: "key-list" }, KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])));
+}
+
+function isTyping({ target, key }) {
+  if (key === "Escape" && target.matches("input, textarea")) {
+    target.blur();
+    return true;
+  }
+  return target.matches("input:not([type=radio], [type=checkbox]), textarea, select") || target.isContentEditable;
+}

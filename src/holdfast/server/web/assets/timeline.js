@@ -1,0 +1,204 @@
+// The messages of a session, of which only those near the eye are on the page.
+//
+// They stand in stretches of fifty. A stretch that is far away is an empty box as high as it was,
+// or as it may be; coming near, it is filled, from the server if need be. So a session of 100,000
+// messages opens at its end at once, and its scroll bar tells the truth.
+
+import { compactionFold } from "./compaction-fold.js";
+import { arrange, h } from "./dom.js";
+import { html } from "./markdown.js";
+import { messageView } from "./message.js";
+
+const STRETCH = 50;
+const NEAR = "1600px 0px";
+const LIKELY_HEIGHT = 90; // of a message that was never shown
+const HIGHEST = 12_000_000; // of all of them together: browsers know no higher boxes than 33 million
+const AT_END = 48;
+
+export class Timeline {
+  #stretches = [];
+  #views = new Map();
+  #unfolded = new Set();
+  #near = new Set();
+  #top = 0;
+
+  constructor(conversation, scroller) {
+    this.conversation = conversation;
+    this.scroller = scroller;
+    this.element = h("div", { class: "timeline", role: "log", "aria-label": "Conversation", "aria-live": "off" });
+    this.followsEnd = true;
+    this.observer = new IntersectionObserver((entries) => this.#moved(entries), { root: scroller, rootMargin: NEAR });
+    this.grown = new ResizeObserver(() => this.followsEnd && this.toEnd());
+    this.grown.observe(this.element);
+    this.grown.observe(scroller);
+    scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.onscroll = () => {};
+  }
+
+  /** Show the end, as far as it is known. What is above comes when the eye does. */
+  async open() {
+    this.#make(this.conversation.lastSeq);
+    const last = this.#stretches.at(-1);
+    if (last) await this.#fill(last);
+    this.toEnd();
+    this.#stretches.forEach((stretch) => this.observer.observe(stretch.element));
+  }
+
+  close() {
+    this.observer.disconnect();
+    this.grown.disconnect();
+  }
+
+  /** Show what changed: messages that came or were replaced, and text that was added. */
+  apply({ changed, grown, turns, compactions }) {
+    this.#make(this.conversation.lastSeq);
+    const touched = new Set();
+    for (const message of changed) {
+      const view = this.#views.get(message.id);
+      if (view) view.update(message);
+      else touched.add(this.#stretchOf(message.seq));
+    }
+    for (const { message, text } of grown) this.#views.get(message.id)?.grow(text);
+    for (const stretch of touched) if (stretch.shown || stretch === this.#stretches.at(-1)) this.#arrange(stretch);
+    if (turns.length) for (const view of this.#views.values()) view.turnChanged?.();
+    if (compactions.length) this.#refold();
+  }
+
+  toEnd() {
+    this.followsEnd = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  get isAtEnd() {
+    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+    return scrollHeight - scrollTop - clientHeight < AT_END;
+  }
+
+  #make(lastSeq) {
+    const wanted = Math.ceil(lastSeq / STRETCH);
+    const height = Math.min(LIKELY_HEIGHT * STRETCH, HIGHEST / wanted);
+    const added = [];
+    for (let number = this.#stretches.length; number < wanted; number++) {
+      const element = h("div", { class: "stretch" });
+      const stretch = { first: number * STRETCH + 1, last: (number + 1) * STRETCH, element, shown: false };
+      element.style.minHeight = `${height}px`;
+      element.stretch = stretch;
+      this.#stretches.push(stretch);
+      added.push(element);
+    }
+    if (!added.length) return;
+    this.element.append(...added);
+    if (added.length === 1) {
+      this.observer.observe(added[0]);
+      if (lastSeq <= this.conversation.lastSeq) this.#stretches.at(-1).element.style.minHeight = "";
+    }
+  }
+
+  #stretchOf(seq) {
+    return this.#stretches[Math.ceil(seq / STRETCH) - 1];
+  }
+
+  #moved(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) this.#near.add(target.stretch);
+      else this.#near.delete(target.stretch);
+      if (isIntersecting && !target.stretch.shown) this.#fill(target.stretch);
+      else if (!isIntersecting && target.stretch.shown) this.#empty(target.stretch);
+    }
+  }
+
+  async #fill(stretch) {
+    stretch.shown = true;
+    const messages = await this.conversation.stretch(stretch.first, stretch.last).catch(() => null);
+    if (!messages) {
+      stretch.shown = false; // not connected: the next scroll tries again
+      return;
+    }
+    await Promise.all(messages.filter(isFinalText).map((message) => html(message.content.text)));
+    if (stretch.shown) this.#arrange(stretch);
+  }
+
+  #empty(stretch) {
+    if (stretch === this.#stretches.at(-1)) return;
+    stretch.element.style.minHeight = `${stretch.element.offsetHeight}px`;
+    stretch.shown = false;
+    for (const message of this.conversation.known(stretch.first, stretch.last)) this.#views.delete(message.id);
+    stretch.element.replaceChildren();
+    this.conversation.forget(stretch.first, stretch.last);
+  }
+
+  #arrange(stretch) {
+    stretch.shown = true;
+    const messages = this.conversation.known(stretch.first, stretch.last);
+    const elements = [];
+    for (const [index, message] of messages.entries()) {
+      const view = this.#view(message);
+      view.element.hidden = this.#isFolded(message.seq) || isSuperseded(message, messages[index + 1]);
+      view.element.classList.toggle("first-said", isFirstSaid(message, messages[index - 1]));
+      elements.push(view.element, ...this.#foldsAfter(message.seq));
+    }
+    stretch.element.style.minHeight = "";
+    arrange(stretch.element, elements);
+  }
+
+  #view(message) {
+    if (!this.#views.has(message.id)) this.#views.set(message.id, messageView(message, this.conversation));
+    return this.#views.get(message.id);
+  }
+
+  // Folds
+
+  get #folds() {
+    return [...this.conversation.compactions.values()].filter((fold) => !fold.undoneAt);
+  }
+
+  #isFolded(seq) {
+    return this.#folds.some((fold) => !this.#unfolded.has(fold.id) && fold.firstSeq <= seq && seq <= fold.lastSeq);
+  }
+
+  #foldsAfter(seq) {
+    const ending = this.#folds.filter((fold) => fold.lastSeq === seq);
+    return ending.map((fold) =>
+      compactionFold(fold, this.#unfolded.has(fold.id), () => {
+        if (!this.#unfolded.delete(fold.id)) this.#unfolded.add(fold.id);
+        this.#refold();
+      }),
+    );
+  }
+
+  #refold() {
+    for (const stretch of this.#stretches) {
+      const ends = this.#folds.some((fold) => stretch.first <= fold.lastSeq && fold.lastSeq <= stretch.last);
+      stretch.element.hidden = !ends && this.#isFolded(stretch.first) && this.#isFolded(stretch.last);
+      if (stretch.shown) this.#arrange(stretch);
+    }
+  }
+
+  /** The folds are known only after the first messages are on the page. */
+  foldsChanged() {
+    if (this.#folds.length) this.#refold();
+    for (const view of this.#views.values()) view.turnChanged?.();
+  }
+
+  questionsChanged() {
+    for (const view of this.#views.values()) view.questionsChanged?.();
+  }
+
+  /** Only the person leaves the end, by scrolling up; content that grows below does not. */
+  #scrolled() {
+    const { scrollTop } = this.scroller;
+    if (this.isAtEnd) this.followsEnd = true;
+    else if (scrollTop < this.#top) this.followsEnd = false;
+    this.#top = scrollTop;
+    for (const stretch of this.#near) if (!stretch.shown) this.#fill(stretch);
+    this.onscroll();
+  }
+}
+
+const isFinalText = ({ role, content }) => content.type === "text" && role === "agent" && !content.partial;
+
+/** A plan stands for itself and for those right before it. */
+const isSuperseded = (message, next) =>
+  message.content.type === "plan" && next?.content.type === "plan" && next.turnId === message.turnId;
+
+const isFirstSaid = (message, before) => before === undefined || before.role === "user";
