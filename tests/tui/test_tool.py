@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.question import NewQuestionSet, QuestionKind
-from holdfast.tui.tool import Line, Part, Sign, diff_lines, parts
+from holdfast.questions.tool import Line, Part, Sign, diff_lines, parts
 from tests.tui.driver import Desk
 from tests.tui.sets import ALLOW
 

@@ -9,7 +9,8 @@ import typer
 from holdfast.errors import InvalidInput
 from holdfast.model.question import Answer, Question, QuestionSet
 from holdfast.questions.format import elaborate_request
-from holdfast.questions.shown import asker, shown_option, shown_question, shown_tool
+from holdfast.questions.shown import asker, shown_option, shown_question
+from holdfast.questions.tool import as_text
 
 NONE = "none"
 _NUMBERS = re.compile(r"\d+(?:[\s,]+\d+)*")
@@ -25,7 +26,7 @@ def answers_from_prompts(question_set: QuestionSet) -> list[Answer]:
 def introduced_set(question_set: QuestionSet) -> str:
     """Who asks, and for what a permission is asked."""
     who = f"{asker(question_set)} asks ({question_set.short_id}):"
-    return f"{who}\n{shown_tool(question_set.tool)}" if question_set.tool else who
+    return f"{who}\n\n{as_text(question_set.tool)}" if question_set.tool else who
 
 
 def introduced(index: int, question: Question) -> str:

@@ -26,9 +26,9 @@ from holdfast.questions.shown import (
     settlement,
     shown_option,
     shown_question,
-    shown_tool,
     subject,
 )
+from holdfast.questions.tool import as_text
 from holdfast.questions.wire import question_set_json
 
 app = typer.Typer(help="List, read, reject and export what agents ask.", no_args_is_help=True)
@@ -135,7 +135,7 @@ def _described(question_set: QuestionSet) -> str:
     if question_set.session_id:
         lines.append(f"Session: {one_line(question_set.session_id)}")
     if question_set.tool:
-        lines += ["", "```json", shown_tool(question_set.tool), "```"]
+        lines += ["", _fenced(as_text(question_set.tool))]
     for number, question in enumerate(question_set.questions, 1):
         lines += ["", f"{number}. {shown_question(question)}"]
         lines += [f"   - {shown_option(option)}" for option in question.options]
@@ -146,3 +146,11 @@ def _described(question_set: QuestionSet) -> str:
     elif question_set.rejection_reason:
         lines += ["", harmless(question_set.rejection_reason)]
     return "\n".join(lines)
+
+
+def _fenced(text: str) -> str:
+    """A code block whose fence is longer than any inside."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

@@ -77,7 +77,7 @@ class Transcript:
             case PlanContent(steps=steps):
                 self._show_plan(message.id, [_step(step) for step in steps])
             case QuestionContent(kind=kind, question_set_id=set_id):
-                self._line(message.id, f"? {kind} {set_id[:8]}", "magenta")
+                self._line(message.id, f"? asked ({kind} {set_id[:8]})", "magenta")
             case ResourceContent(uri=uri):
                 self._line(message.id, f"↗ {one_line(uri)}", "cyan")
             case CompactionContent(first_seq=first, last_seq=last):

@@ -6,12 +6,10 @@ obeys, or characters that turn the reading order around.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from holdfast.model.question import Option, Question, QuestionSet, QuestionStatus
 from holdfast.questions.errors import QuestionFileError
@@ -68,11 +66,6 @@ def subject(question_set: QuestionSet) -> str:
     if isinstance(title, str) and title.strip():
         return one_line(title)
     return ", ".join(map(shown_title, question_set.questions))
-
-
-def shown_tool(tool: dict[str, Any]) -> str:
-    """What a permission is asked for, whole, so that it can be judged."""
-    return harmless(json.dumps(tool, indent=2, ensure_ascii=False))
 
 
 def age(since: datetime, now: datetime) -> str:

@@ -18,8 +18,8 @@ from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from holdfast.questions.shown import harmless, one_line
+from holdfast.questions.tool import Line, Part, Sign, parts
 from holdfast.tui.text import plain
-from holdfast.tui.tool import Line, Part, Sign, parts
 
 TAB_CELLS = 4
 

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Any
 
-from holdfast.questions.shown import one_line
+from holdfast.questions.shown import harmless, one_line
 
 CONTEXT = 3
 """Unchanged lines around a change."""
@@ -60,6 +60,19 @@ def parts(tool: Mapping[str, Any]) -> list[Part]:
     if isinstance(content := tool.get("content"), list):
         found.extend(part for entry in content if (part := _part(_mapping(entry))) is not None)
     return found or [Part(_heading("Tool", tool.get("name")), _json(raw or tool))]
+
+
+def as_text(tool: Mapping[str, Any]) -> str:
+    """The same for a terminal without a screen of its own, made harmless."""
+    return "\n\n".join(filter(None, map(_as_text, parts(tool))))
+
+
+def _as_text(part: Part) -> str:
+    if isinstance(part.body, str):
+        body = harmless(part.body)
+    else:
+        body = "\n".join(f"{line.sign} {harmless(line.text)}".rstrip() for line in part.body)
+    return "\n".join(filter(None, (part.heading, body)))
 
 
 def diff_lines(old: str, new: str) -> Iterator[Line]:
