@@ -1,0 +1,153 @@
+"""Compaction after an agent's run: when its session needs it, and never in anybody's way.
+
+A run ends, `after_run` returns at once, and the work goes on in a task of its own. A new message
+needs not wait for it: what is said meanwhile stays, and whoever would rather have the machine to
+themselves cancels it. A failure is noted in the session's own metadata; after some in a row it is
+not tried again by itself, the session says so, and a compaction on demand that succeeds starts
+afresh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from holdfast.compaction.compactor import Compactor
+from holdfast.compaction.errors import Superseded
+from holdfast.compaction.policy import CompactionPolicy
+from holdfast.compaction.standing import SessionStanding
+from holdfast.compaction.summaries import Summarizer
+from holdfast.compaction.tokens import default_counter
+from holdfast.compaction.views import read_view
+from holdfast.errors import HoldfastError
+from holdfast.model.ids import SessionId
+from holdfast.model.records import Compaction
+from holdfast.model.session import Session, SessionPatch
+from holdfast.model.tokens import TokenCounter
+from holdfast.store.store import Store
+
+log = logging.getLogger("holdfast.compaction")
+
+Policies = Callable[[str], CompactionPolicy | None]
+"""The policy of an agent; None for one whose sessions are left alone."""
+
+
+class BackgroundCompaction:
+    def __init__(
+        self,
+        store: Store,
+        policies: Policies,
+        *,
+        summarizer: Summarizer | None = None,
+        counter: TokenCounter | None = None,
+    ) -> None:
+        """`summarizer` takes the place of the one that a policy names."""
+        self._store = store
+        self._policies = policies
+        self._summarizer = summarizer
+        self._counter = counter or default_counter()
+        self._running: dict[SessionId, asyncio.Task[Compaction | None]] = {}
+
+    def after_run(self, session_id: SessionId) -> None:
+        """See to the session in the background, unless that is under way."""
+        if session_id not in self._running:
+            task = asyncio.get_running_loop().create_task(self._see_to(session_id))
+            self._running[session_id] = task
+            task.add_done_callback(lambda _: self._running.pop(session_id, None))
+
+    async def settled(self, session_id: SessionId) -> Compaction | None:
+        """What comes of the work that is under way; None when there is none, or nothing came of it."""
+        task = self._running.get(session_id)
+        return await asyncio.shield(task) if task else None
+
+    async def cancel(self, session_id: SessionId) -> None:
+        """Give up the work that is under way. The session is as it was, or as it would have been."""
+        if task := self._running.get(session_id):
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def compact(self, session_id: SessionId) -> Compaction | None:
+        """Compact a session now, whether or not it is due and whatever happened before."""
+        session = await self._store.get_session(session_id)
+        policy = self._policies(session.agent) or CompactionPolicy()
+        return await self._compact(session, policy, on_demand=True)
+
+    async def report_usage(self, session_id: SessionId, counted: int, reported: int) -> None:
+        """Learn from the tokens that a model reported for a view that was counted."""
+        session = await self._store.get_session(session_id)
+        standing = SessionStanding.of(session)
+        if (learned := standing.reported(counted, reported)) != standing:
+            await self._store.patch(session_id, SessionPatch(custom=learned.custom()))
+
+    async def close(self) -> None:
+        running = [*self._running.values()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _see_to(self, session_id: SessionId) -> Compaction | None:
+        try:
+            session = await self._store.get_session(session_id)
+            policy = self._policies(session.agent)
+            if policy is None or not policy.after_run or SessionStanding.of(session).stopped:
+                return None
+            return await self._compact(session, policy, on_demand=False)
+        except Superseded:
+            log.debug("session %s was compacted by somebody else", session_id)
+        except HoldfastError as error:
+            log.warning("session %s was not compacted: %s", session_id, error)
+        return None
+
+    async def _compact(
+        self, session: Session, policy: CompactionPolicy, *, on_demand: bool
+    ) -> Compaction | None:
+        standing = SessionStanding.of(session)
+        budget = policy.budget(standing.token_ratio)
+        view = await read_view(self._store, session.id, self._counter, session=session)
+        if on_demand:
+            budget = msgspec.structs.replace(budget, target=min(budget.aim, max(1, view.tokens // 2)))
+        elif not policy.is_due(view, budget):
+            return None
+        summarizer = self._summarizer or policy.summarizer()
+        compactor = Compactor(
+            self._store,
+            policy.planner(),
+            summarizer=summarizer,
+            counter=self._counter,
+            timeout=policy.timeout_seconds,
+        )
+        try:
+            compaction = await compactor.compact(session.id, budget, view)
+        except Superseded:
+            raise
+        except HoldfastError as error:
+            await self._note_failure(session.id, standing, policy, error)
+            raise
+        if standing.failures:
+            fresh = msgspec.structs.replace(standing, failures=0, stopped=None)
+            await self._store.patch(session.id, SessionPatch(custom=fresh.custom()))
+        return compaction
+
+    async def _note_failure(
+        self, session_id: SessionId, standing: SessionStanding, policy: CompactionPolicy, error: HoldfastError
+    ) -> None:
+        failures = standing.failures + 1
+        stopped = None
+        if failures >= policy.failures:
+            stopped = f"Compaction failed {failures} times in a row and is not tried again: {error}"
+            log.warning("session %s: %s", session_id, stopped)
+        failed = msgspec.structs.replace(standing, failures=failures, stopped=stopped)
+        await self._store.patch(session_id, SessionPatch(custom=failed.custom()))

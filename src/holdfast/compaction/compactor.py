@@ -1,0 +1,156 @@
+"""Carrying a plan out.
+
+The view is read, a strategy plans, the validator judges, the summaries are made with nothing locked
+and no transaction open, and one transaction records it all, guarded by the session's revision. If
+the session went on meanwhile, the finished plan is judged again on the view as it then is: what was
+said in between is behind everything the plan folds, and stays. If somebody else compacted it, the
+plan is given up. Until the commit nothing has changed, and after it everything has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from holdfast.compaction.budget import Budget
+from holdfast.compaction.errors import PlanRefused, SummaryFailed, Superseded
+from holdfast.compaction.extractive import extractive
+from holdfast.compaction.plan import Fold, Plan, plan_of
+from holdfast.compaction.ranges import covers
+from holdfast.compaction.strategies import NoCompaction
+from holdfast.compaction.strategy import CompactionStrategy, parameters
+from holdfast.compaction.summaries import Summarizer, SummaryRequest
+from holdfast.compaction.tokens import default_counter
+from holdfast.compaction.validator import validate
+from holdfast.compaction.view import View
+from holdfast.compaction.views import read_view
+from holdfast.errors import RevisionConflict
+from holdfast.model.records import Compaction, NewCompaction
+from holdfast.model.session import SessionRef
+from holdfast.model.text import storable
+from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
+from holdfast.store.store import Store
+
+TIMEOUT_SECONDS = 180.0
+COMMIT_ATTEMPTS = 10
+"""How often a session may go on between a plan's last check and its commit."""
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A plan that was judged, with the view before it and the one it would leave."""
+
+    before: View
+    plan: Plan
+    after: View
+
+
+class Compactor:
+    def __init__(
+        self,
+        store: Store,
+        strategy: CompactionStrategy,
+        *,
+        summarizer: Summarizer = extractive,
+        counter: TokenCounter | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self._store = store
+        self._strategy = strategy
+        self._summarizer = summarizer
+        self._counter = counter or default_counter()
+        self._timeout = timeout
+
+    async def view(self, ref: SessionRef) -> View:
+        return await read_view(self._store, ref, self._counter)
+
+    async def propose(self, ref: SessionRef, budget: Budget, view: View | None = None) -> Proposal | None:
+        """What compacting would do; None when there is nothing to gain. Nothing is written."""
+        view = view or await self.view(ref)
+        if self._knows(view, budget):
+            return None
+        return await asyncio.to_thread(self._planned, view, budget)
+
+    async def compact(self, ref: SessionRef, budget: Budget, view: View | None = None) -> Compaction | None:
+        """Shorten the session's view; None when there is nothing to gain."""
+        proposal = await self.propose(ref, budget, view)
+        if proposal is None:
+            return None
+        summarized = await self._summarized(proposal)
+        return await self._commit(ref, proposal.before, summarized, budget)
+
+    def _knows(self, view: View, budget: Budget) -> bool:
+        """Whether the view is what this very strategy left with this aim, and nothing was said since."""
+        head = view.layout.head
+        if head is None or (head.strategy, head.params) != (self._strategy.name, self._parameters):
+            return False
+        plan = plan_of(head)
+        return plan.upto == view.last_seq and plan.aim <= budget.aim
+
+    @property
+    def _parameters(self) -> dict[str, object]:
+        plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(parameters(self._strategy)))
+        return plain
+
+    def _planned(self, view: View, budget: Budget) -> Proposal | None:
+        plan = self._strategy.plan(view, budget, self._counter)
+        if plan is None:
+            if view.tokens > budget.room and not isinstance(self._strategy, NoCompaction):
+                too_large = f"I6: the view takes {view.tokens:,} tokens where {budget.room:,} are allowed"
+                raise PlanRefused(self._strategy.name, [f"{too_large}, and it finds nothing to leave out"])
+            return None
+        plan = msgspec.structs.replace(plan, upto=view.last_seq, aim=budget.aim)
+        return Proposal(view, plan, validate(self._strategy.name, view, plan, budget))
+
+    async def _summarized(self, proposal: Proposal) -> Plan:
+        try:
+            async with asyncio.timeout(self._timeout):
+                summaries = [await self._summary(proposal.before, fold) for fold in proposal.plan.folds]
+        except TimeoutError:
+            raise SummaryFailed(f"it took longer than {self._timeout:g} seconds") from None
+        return proposal.plan.summarized(summaries)
+
+    async def _summary(self, view: View, fold: Fold) -> tuple[str, int]:
+        folded = tuple(
+            item.message for item in view.items if item.ranges and covers(fold.ranges, item.ranges)
+        )
+        request = SummaryRequest(
+            messages=folded,
+            max_tokens=max(1, fold.tokens - MESSAGE_OVERHEAD),
+            counter=self._counter,
+            instructions=fold.instructions,
+        )
+        try:
+            text = storable((await self._summarizer(request)).strip(), "summary")
+        except SummaryFailed:
+            raise
+        except Exception as error:  # a summariser is anybody's code, and its failure changes nothing
+            raise SummaryFailed(f"the summariser failed with {error!r}") from error
+        if not text:
+            raise SummaryFailed("the summariser gave an empty text")
+        return text, self._counter.count(text) + MESSAGE_OVERHEAD
+
+    async def _commit(self, ref: SessionRef, view: View, plan: Plan, budget: Budget) -> Compaction:
+        head = view.head
+        for _ in range(COMMIT_ATTEMPTS):
+            after = await asyncio.to_thread(validate, self._strategy.name, view, plan, budget)
+            touched = plan.touched
+            new = NewCompaction(
+                first_seq=touched[0][0],
+                last_seq=touched[-1][1],
+                strategy=self._strategy.name,
+                params=self._parameters,
+                summary=plan.summary,
+                tokens_before=view.tokens,
+                tokens_after=after.tokens,
+                tokenizer=self._counter.name,
+                parent_id=head,
+                edits=msgspec.structs.replace(plan, upto=view.last_seq).edits(),
+            )
+            try:
+                return await self._store.commit_compaction(ref, new, expected_revision=view.rev)
+            except RevisionConflict:
+                view = await self.view(ref)
+                if view.head != head:
+                    raise Superseded from None
+        raise PlanRefused(self._strategy.name, ["I8: the session changed too often while it was compacted"])

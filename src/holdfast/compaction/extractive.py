@@ -1,0 +1,178 @@
+"""A summary made of the session's own words, without a model.
+
+It keeps what a later reader cannot guess: what was asked, what was decided, what is still open, what
+went wrong, and the names of things (paths, identifiers, addresses, numbers with a meaning). The same
+messages always give the same summary. One that is summarised again is taken apart into its own
+sections first, so what it kept is not lost at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.compaction.summaries import SummaryRequest
+from holdfast.model.content import CompactionContent, PlanContent, TextContent, ToolContent
+from holdfast.model.message import Message, Role
+from holdfast.model.tokens import TokenCounter, shown_text
+
+LINE = 240
+"""Characters of one line of a summary."""
+
+PER_LINE = 2
+"""Tokens around one line."""
+
+SECTIONS = {
+    "Asked": 0.28,
+    "Decided": 0.26,
+    "Open": 0.14,
+    "Failed": 0.10,
+    "Said": 0.10,
+    "Names": 0.12,
+}
+"""The sections in order, and the share of the summary each may take before another needs it."""
+
+_SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?。！？]+(?=\s|$)|\n|$)|\S+", re.UNICODE)
+_DECIDED = re.compile(
+    r"\b(decid\w+|chose|chosen|agreed?|will use|we use|use \w+ instead|instead of|must(?: not)?|never|"
+    r"always|should|because|fixed|changed|renamed|removed|added|created|deployed|merged|done|works? now|"
+    r"root cause)\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r"\?\s*$|\b(todo|fixme|open question|not yet|still (?:need|fail|open)\w*|next(?: step)?:|remains)\b",
+    re.IGNORECASE,
+)
+_FAILED = re.compile(
+    r"\b(\w*(?:error|exception)|failed|failure|refused|denied|timed out|traceback)\b", re.IGNORECASE
+)
+_NAME = re.compile(
+    r"https?://[^\s\"'<>)\]]+"
+    r"|(?<![\w/])(?:~|\.{1,2})?/?(?:[\w.@-]+/)+[\w.@-]*"  # a path
+    r"|\b[\w-]+\.(?:py|js|ts|tsx|rs|go|c|h|java|rb|sh|md|toml|json|ya?ml|sql|html|css|txt|lock|db)\b"
+    r"|`[^`\n]{2,80}`"
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{7,40}\b"
+    r"|#\d+\b|\b[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\b|\b[a-z]+(?:_[a-z0-9]+)+\b|\b[a-z]+[A-Z]\w+\b"
+    r"|\bv?\d+\.\d+(?:\.\d+)*\b|\b\d[\d,.]*\s?(?:ms|s|min|h|KB|MB|GB|TB|%|€|\$)(?!\w)"
+)
+_HEADING = re.compile(r"^(" + "|".join(SECTIONS) + r"):$", re.MULTILINE)
+
+
+async def extractive(request: SummaryRequest) -> str:
+    """The summariser."""
+    return extract(request.messages, request.max_tokens, request.counter)
+
+
+def extract(messages: Sequence[Message], max_tokens: int, counter: TokenCounter) -> str:
+    """A summary of at most `max_tokens`."""
+    found: dict[str, dict[str, None]] = {section: {} for section in SECTIONS}
+    for section, line in [each for message in messages for each in _lines(message)] or _begun(messages):
+        found[section].pop(line, None)  # what is said again counts as said now
+        found[section][line] = None
+    shares = {section: int(max_tokens * share) for section, share in SECTIONS.items()}
+    kept = {section: _latest(list(found[section]), shares[section], counter) for section in SECTIONS}
+    for section in SECTIONS:
+        spare = max_tokens - counter.count(_written(kept))
+        if spare > 0:
+            room = counter.count("\n".join(kept[section])) + spare
+            kept[section] = _latest(list(found[section]), room, counter)
+    return _cut(_written(kept), max_tokens, counter)
+
+
+def _lines(message: Message) -> Iterator[tuple[str, str]]:
+    match message.content:
+        case CompactionContent(summary=summary):
+            yield from _sections(summary)
+        case TextContent(text=text) if message.role is not Role.TOOL:
+            yield from _of_text(text, asked=message.role is Role.USER)
+        case PlanContent(steps=steps):
+            for step in steps:
+                if isinstance(step, dict) and step.get("status") != "completed":
+                    yield "Open", _one_line(str(step.get("content")))
+        case ToolContent() as tool:
+            if tool.status == "failed":
+                yield "Failed", _one_line(f"{tool.title or tool.tool}: {tool.result}")
+            yield from _names(f"{tool.title or ''} {tool.args}")
+        case _:
+            text = shown_text(message)
+            yield from (("Failed", line) for line in _failures(text))
+            yield from _names(text[:2000])
+    for call in message.tool_calls:
+        yield from _names(f"{call.name} {call.arguments}")
+
+
+def _of_text(text: str, *, asked: bool) -> Iterator[tuple[str, str]]:
+    sentences = [line for each in _SENTENCE.findall(text) if (line := _one_line(each))]
+    for number, sentence in enumerate(sentences):
+        if asked and (number == 0 or sentence.endswith("?")):
+            yield "Asked", sentence
+        elif _OPEN.search(sentence):
+            yield "Open", sentence
+        elif _FAILED.search(sentence):
+            yield "Failed", sentence
+        elif _DECIDED.search(sentence):
+            yield "Decided", sentence
+        elif number in (0, len(sentences) - 1):
+            yield "Said", sentence
+    yield from _names(text)
+
+
+def _failures(text: str) -> Iterator[str]:
+    matching = (_one_line(line) for line in text.splitlines() if _FAILED.search(line))
+    yield from list(matching)[-3:]
+
+
+def _names(text: str) -> Iterator[tuple[str, str]]:
+    for name in _NAME.findall(text):
+        yield "Names", name.strip("`").rstrip(".,;:")
+
+
+def _sections(summary: str) -> Iterator[tuple[str, str]]:
+    """The lines of an earlier summary, under the sections they were in."""
+    opening, *pieces = _HEADING.split(summary)
+    for line in opening.splitlines():
+        if line.strip():
+            yield "Decided", _one_line(line.strip().removeprefix("- "))
+    for section, body in zip(pieces[0::2], pieces[1::2], strict=True):
+        for line in body.splitlines():
+            if line := line.strip().removeprefix("- "):
+                if section == "Names":
+                    yield from ((section, name) for name in line.split(" · "))
+                else:
+                    yield section, line
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LINE else f"{line[: LINE - 1]}…"
+
+
+def _begun(messages: Iterable[Message]) -> list[tuple[str, str]]:
+    """The beginnings of messages in which nothing stands out."""
+    return [("Said", line) for message in messages if (line := _one_line(shown_text(message)))]
+
+
+def _latest(lines: Sequence[str], tokens: int, counter: TokenCounter) -> list[str]:
+    """The latest lines that fit, behind the first one of all, which said what it is about."""
+    first, rest = lines[:1], lines[1:]
+    left = tokens - sum(counter.count(line) + PER_LINE for line in first)
+    start = len(rest)
+    while start and (left := left - counter.count(rest[start - 1]) - PER_LINE) >= 0:
+        start -= 1
+    return [*first, *rest[start:]] if tokens > 0 else []
+
+
+def _written(kept: dict[str, list[str]]) -> str:
+    parts = []
+    for section, lines in kept.items():
+        if lines:
+            body = [" · ".join(lines)] if section == "Names" else [f"- {line}" for line in lines]
+            parts.append("\n".join([f"{section}:", *body]))
+    return "\n".join(parts)
+
+
+def _cut(text: str, max_tokens: int, counter: TokenCounter) -> str:
+    """The text, cut between characters where it is still too long."""
+    while (count := counter.count(text)) > max_tokens:
+        text = text[: min(len(text) - 1, len(text) * max_tokens // count)]
+    return text.rstrip() or "…"

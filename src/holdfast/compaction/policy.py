@@ -1,0 +1,97 @@
+"""When an agent's sessions are compacted, and how: `[agents.NAME.compaction]` in the settings.
+
+[agents.helper.compaction]
+window = 200000
+share = 0.8
+strategy = { name = "summarize", keep_recent_turns = 5 }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.compaction.budget import Budget
+from holdfast.compaction.compactor import TIMEOUT_SECONDS
+from holdfast.compaction.extractive import extractive
+from holdfast.compaction.strategies import NoCompaction, strategy_of
+from holdfast.compaction.strategy import CompactionStrategy
+from holdfast.compaction.summaries import Summarizer
+from holdfast.compaction.view import View
+from holdfast.errors import InvalidInput
+
+
+class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    strategy: str | dict[str, Any] = "pipeline"
+    """A name, or a table with a name and parameters; `none` never compacts."""
+    window: int = 128_000
+    """The tokens that the agent's model takes in."""
+    reserve: int = 20_000
+    """Tokens left free for its answer, at most a quarter of the window."""
+    overhead: int = 0
+    """Tokens of instructions and of the definitions of tools."""
+    share: float | None = 0.8
+    """Compact once the view takes this share of the room there is for it."""
+    tokens: int | None = None
+    """Compact once the view takes so many tokens."""
+    messages: int | None = None
+    """Compact once the view has so many messages."""
+    target: float = 0.5
+    """The share of the room that a compaction leaves filled, or less."""
+    after_run: bool = True
+    """Whether it happens by itself after a run, or only on demand."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    failures: int = 3
+    """After how many failures in a row it is not tried again by itself."""
+    model: str | None = None
+    """The model that writes summaries; none: they are made of the session's own words."""
+
+    def __post_init__(self) -> None:
+        for name in ("share", "target"):
+            if (value := getattr(self, name)) is not None and not 0 < value <= 1:
+                raise InvalidInput(f"The compaction's {name} is more than 0 and at most 1; it is {value}.")
+        if self.failures < 1 or self.timeout_seconds <= 0:
+            raise InvalidInput("A compaction may fail at least once, and take some time.")
+        self.budget()
+        self.planner()
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> CompactionPolicy:
+        try:
+            return msgspec.convert(table, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"The compaction settings are wrong: {error}.") from None
+
+    def budget(self, ratio: float = 1.0) -> Budget:
+        """The budget in tokens as we count them; `ratio` is how many the model counts to one of ours."""
+        reserve = min(self.reserve, self.window // 4)
+        whole = Budget(window=self.window, reserve=reserve, overhead=self.overhead)
+        return Budget(
+            window=self.window,
+            reserve=reserve,
+            overhead=self.overhead,
+            target=max(1, int(whole.room * self.target)),
+        ).calibrated(ratio)
+
+    def planner(self) -> CompactionStrategy:
+        return strategy_of(self.strategy)
+
+    def summarizer(self) -> Summarizer:
+        if self.model is None:
+            return extractive
+        from holdfast.compaction.responses import ResponsesSummarizer
+
+        return ResponsesSummarizer(self.model)
+
+    def is_due(self, view: View, budget: Budget) -> bool:
+        """Whether one of the triggers is reached, and the strategy is one that does something."""
+        if isinstance(self.planner(), NoCompaction):
+            return False
+        limits = [
+            (view.tokens, None if self.share is None else int(budget.room * self.share)),
+            (view.tokens, self.tokens),
+            (len(view.items), self.messages),
+        ]
+        return any(limit is not None and value >= limit for value, limit in limits)

@@ -1,0 +1,304 @@
+"""The strategies, by name.
+
+`pipeline` tries the cheap ones first and stops as soon as the view is small enough. `hard_clear`
+forgets without a summary, and is used only where somebody names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from holdfast.compaction.budget import Budget
+from holdfast.compaction.plan import Fold, Plan, Replacement
+from holdfast.compaction.strategy import (
+    CompactionStrategy,
+    Configured,
+    Keep,
+    older,
+    only_a_summary,
+    saves_enough,
+    together,
+)
+from holdfast.compaction.tool_results import cleared, recent_last, shortened, tool_results
+from holdfast.compaction.view import Atom, View
+from holdfast.errors import InvalidInput
+from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
+
+KEEP_RECENT_TOKENS = 20_000
+SUMMARY_TOKENS = 2_000
+LEAF_SUMMARY_TOKENS = 1_000
+SMALLEST_SUMMARY = 48
+"""Tokens below which a summary says nothing."""
+
+
+class NoCompaction(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: ClassVar[str] = "none"
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        return None
+
+
+class SlidingWindow(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shows the latest messages and no summary of the others. Summaries that are there stay."""
+
+    name: ClassVar[str] = "sliding_window"
+    max_messages: int | None = None
+    max_tokens: int | None = None
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        tokens = budget.aim if self.max_messages is None and self.max_tokens is None else self.max_tokens
+        boundary = Keep(messages=self.max_messages, tokens=tokens).boundary(view)
+        return _dropping(view, older(view, boundary, room=budget.room, summaries=False))
+
+
+class HardClear(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shows the latest messages and nothing else: what was summarised is forgotten too."""
+
+    name: ClassVar[str] = "hard_clear"
+    keep_recent: int = 5
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        boundary = Keep(messages=self.keep_recent).boundary(view)
+        return _dropping(view, older(view, boundary, room=budget.room))
+
+
+class ToolResultTrim(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shows long results of tools with their middle left out, except the latest ones."""
+
+    name: ClassVar[str] = "tool_result_trim"
+    max_chars: int = 4_000
+    head: int = 1_500
+    tail: int = 1_500
+    keep_last: int = 3
+    exclude: tuple[str, ...] = ()
+    """Tools whose results are left alone."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.head + self.tail < self.max_chars:
+            raise InvalidInput("What is kept of a result's head and tail is less than its greatest length.")
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        replaced = [
+            replacement
+            for result in recent_last(view, self.keep_last, self.exclude)
+            if (replacement := shortened(result, self.max_chars, self.head, self.tail, counter))
+        ]
+        return _replacing(view, replaced)
+
+
+class ToolResultClear(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shows a placeholder for results of tools, the oldest first, except the latest ones."""
+
+    name: ClassVar[str] = "tool_result_clear"
+    trigger: int = 0
+    """Tokens of the view below which nothing is cleared."""
+    keep: int = 3
+    clear_at_least: int = 0
+    """Tokens that must be saved for it to be worth it."""
+    exclude: tuple[str, ...] = ()
+    placeholder: str = "[this result is no longer shown; the original is stored]"
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        if view.tokens < self.trigger:
+            return None
+        replaced = [
+            replacement
+            for result in recent_last(view, self.keep, self.exclude)
+            if (replacement := cleared(result, self.placeholder, counter))
+        ]
+        if _saved(view, replaced) < self.clear_at_least:
+            return None
+        return _replacing(view, replaced)
+
+
+class Summarize(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Puts one summary in the place of everything older than the latest messages."""
+
+    name: ClassVar[str] = "summarize"
+    keep_recent_tokens: int | None = None
+    keep_recent_messages: int | None = None
+    keep_recent_turns: int | None = None
+    summary_budget: int = SUMMARY_TOKENS
+    instructions: str | None = None
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        keep = _keep(self.keep_recent_tokens, self.keep_recent_messages, self.keep_recent_turns, budget)
+        summary = _summary_room(self.summary_budget, budget)
+        taken = older(view, keep.boundary(view), room=budget.room, added=summary)
+        fold = _fold(taken, summary, self.instructions)
+        if fold is None or not saves_enough(view, _tokens(taken) - fold.tokens):
+            return None
+        return Plan(folds=(fold,))
+
+
+class Hierarchical(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Puts a summary in the place of every stretch of older messages, and one of them in the place of many.
+
+    A message is summarised once and not again with every compaction, so early ones fade in steps.
+    """
+
+    name: ClassVar[str] = "hierarchical"
+    leaf_tokens: int = 4_000
+    """How long a stretch is, at least, that gets a summary of its own."""
+    fanout: int = 4
+    """How many summaries of one level stand side by side before one takes their place."""
+    keep_recent_tokens: int | None = None
+    keep_recent_messages: int | None = None
+    keep_recent_turns: int | None = None
+    summary_budget: int = LEAF_SUMMARY_TOKENS
+    instructions: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.fanout < 2 or self.leaf_tokens < 1:
+            raise InvalidInput(
+                "A hierarchy joins at least two summaries, of stretches of at least one token."
+            )
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        keep = _keep(self.keep_recent_tokens, self.keep_recent_messages, self.keep_recent_turns, budget)
+        summary = _summary_room(self.summary_budget, budget)
+        taken = older(view, keep.boundary(view), room=budget.room, added=summary)
+        said = [atom for atom in taken if not atom.is_summary]
+        room_for_leaves = max(1, (budget.aim - view.tokens + _tokens(said)) // summary)
+        leaf_tokens = max(self.leaf_tokens, _tokens(said) // room_for_leaves)
+        folds = [
+            (fold, _tokens(group) - fold.tokens)
+            for group in [*self._condensable(taken), *_stretches(said, leaf_tokens)]
+            if (fold := _fold(group, summary, self.instructions))
+        ]
+        if not folds or not saves_enough(view, sum(saved for _, saved in folds)):
+            return None
+        return Plan(folds=tuple(fold for fold, _ in folds))
+
+    def _condensable(self, taken: Sequence[Atom]) -> list[list[Atom]]:
+        levels: dict[int, list[Atom]] = {}
+        for atom in taken:
+            if atom.is_summary:
+                levels.setdefault(atom.items[0].level, []).append(atom)
+        return [atoms for atoms in levels.values() if len(atoms) >= self.fanout]
+
+
+class Pipeline(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Lets one strategy after the other shorten the view, until it is small enough."""
+
+    name: ClassVar[str] = "pipeline"
+    stages: tuple[str | dict[str, Any], ...] = ("tool_result_trim", "tool_result_clear", "summarize")
+    """Names, or tables with a name and parameters, the cheapest first."""
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise InvalidInput("A pipeline has at least one stage.")
+        self.strategies()
+
+    def strategies(self) -> list[CompactionStrategy]:
+        return [strategy_of(stage) for stage in self.stages]
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        whole: Plan | None = None
+        current = view
+        for stage in self.strategies():
+            if current.tokens <= budget.aim:
+                break
+            if plan := stage.plan(current, budget, counter):
+                whole = whole.followed_by(plan) if whole else plan
+                current = view.after(whole)
+        return whole if saves_enough(view, view.tokens - current.tokens) else None
+
+
+STRATEGIES: dict[str, type[Configured]] = {
+    kind.name: kind
+    for kind in (
+        NoCompaction,
+        SlidingWindow,
+        ToolResultTrim,
+        ToolResultClear,
+        Summarize,
+        Hierarchical,
+        Pipeline,
+        HardClear,
+    )
+}
+
+ALIASES: dict[str, tuple[str, dict[str, str]]] = {
+    "none": ("none", {}),
+    "slidingwindow": ("sliding_window", {}),
+    "summary": ("summarize", {"keep_recent": "keep_recent_messages"}),
+    "adaptivechunking": ("hierarchical", {"keep_recent": "keep_recent_messages"}),
+    "hardclear": ("hard_clear", {}),
+    "toolresulttruncation": ("tool_result_trim", {}),
+}
+"""The names that the session-management document's own system gives to strategies and parameters."""
+
+
+def strategy_of(spec: str | Mapping[str, Any]) -> CompactionStrategy:
+    """The strategy of a name, or of a table with a `name` and its parameters."""
+    fields = {"name": spec} if isinstance(spec, str) else dict(spec)
+    wanted = str(fields.pop("name", ""))
+    name, renamed = ALIASES.get(wanted.replace("_", "").replace("-", "").lower(), (wanted, {}))
+    kind = STRATEGIES.get(name)
+    if kind is None:
+        raise InvalidInput(f"There is no strategy {wanted!r}; there are {', '.join(STRATEGIES)}.")
+    try:
+        strategy: Any = msgspec.convert({renamed.get(key, key): value for key, value in fields.items()}, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"The strategy {name!r} cannot be set up: {error}.") from None
+    checked: CompactionStrategy = strategy
+    return checked
+
+
+def _keep(tokens: int | None, messages: int | None, turns: int | None, budget: Budget) -> Keep:
+    if tokens is None and messages is None and turns is None:
+        tokens = min(KEEP_RECENT_TOKENS, budget.aim // 2)
+    return Keep(tokens, messages, turns)
+
+
+def _summary_room(wanted: int, budget: Budget) -> int:
+    """A summary takes at most a quarter of what the view should become."""
+    return max(1, min(wanted, budget.aim // 4))
+
+
+def _stretches(atoms: Sequence[Atom], least: int) -> list[list[Atom]]:
+    """Atoms in stretches of at least so many tokens each; one too short at the end joins the one before."""
+    stretches: list[list[Atom]] = []
+    tokens = least
+    for atom in atoms:
+        if tokens >= least:
+            stretches.append([])
+            tokens = 0
+        stretches[-1].append(atom)
+        tokens += atom.tokens
+    if len(stretches) > 1 and tokens < least:
+        last = stretches.pop()
+        stretches[-1] += last
+    return stretches
+
+
+def _fold(atoms: Sequence[Atom], summary_budget: int, instructions: str | None) -> Fold | None:
+    """The fold of atoms into a summary of at most half their size."""
+    tokens = min(summary_budget + MESSAGE_OVERHEAD, _tokens(atoms) // 2)
+    if only_a_summary(atoms) or tokens < SMALLEST_SUMMARY:
+        return None
+    levels = [atom.items[0].level for atom in atoms if atom.is_summary]
+    condensed = len(levels) == len(atoms)
+    level = max(levels) + condensed if levels else 0
+    return Fold(ranges=together(atoms), tokens=tokens, level=level, instructions=instructions)
+
+
+def _tokens(atoms: Sequence[Atom]) -> int:
+    return sum(atom.tokens for atom in atoms)
+
+
+def _dropping(view: View, atoms: Sequence[Atom]) -> Plan | None:
+    return Plan(dropped=together(atoms)) if saves_enough(view, _tokens(atoms)) else None
+
+
+def _replacing(view: View, replaced: Sequence[Replacement]) -> Plan | None:
+    return Plan(replaced=tuple(replaced)) if saves_enough(view, _saved(view, replaced)) else None
+
+
+def _saved(view: View, replaced: Sequence[Replacement]) -> int:
+    results = {result.item.message.seq: result for result in tool_results(view)} if replaced else {}
+    return sum(results[each.seq].item.tokens - (each.tokens or 0) for each in replaced)

@@ -1,0 +1,109 @@
+"""The results of tools in a view, and shorter forms of them.
+
+A result is a message that answers a call, or the one message in which an ACP agent reports a call
+with everything that came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.compaction.plan import Replacement
+from holdfast.compaction.view import Atom, Item, Kind, View, answers
+from holdfast.model.content import Content, TextContent, ToolContent
+from holdfast.model.tokens import TokenCounter, message_tokens
+
+OUTPUT_LIMIT = 2_000
+"""Characters of a tool's output that a summariser is shown."""
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    item: Item
+    tool: str
+
+
+def tool_results(view: View) -> list[ToolResult]:
+    """Those that may be changed, the oldest first."""
+    found = [result for atom in view.atoms if not atom.fixed for result in _of_atom(atom)]
+    return sorted(found, key=lambda result: result.item.message.seq)
+
+
+def recent_last(view: View, keep: int, exclude: Sequence[str]) -> list[ToolResult]:
+    """The results without the latest `keep`, and without those of excluded tools."""
+    found = tool_results(view)
+    return [result for result in found[: max(0, len(found) - keep)] if result.tool not in exclude]
+
+
+def shortened(
+    result: ToolResult, max_chars: int, head: int, tail: int, counter: TokenCounter
+) -> Replacement | None:
+    """The result with its middle left out; None where it is short enough, or would not become smaller."""
+    content = result.item.message.content
+    text = _output(content)
+    if len(text) <= max_chars:
+        return None
+    return _replacement(result, _without_middle(text, head, tail), counter)
+
+
+def cut_in_the_middle(text: str, limit: int) -> str:
+    """The text, or its beginning and end where it is longer than the limit."""
+    return text if len(text) <= limit else _without_middle(text, limit // 2, limit // 2)
+
+
+def cleared(result: ToolResult, placeholder: str, counter: TokenCounter) -> Replacement | None:
+    return _replacement(result, placeholder, counter)
+
+
+def _without_middle(text: str, head: int, tail: int) -> str:
+    note = f"\n[… {len(text) - head - tail:,} characters are left out here; the original is stored …]\n"
+    return text[:head] + note + text[len(text) - tail :]
+
+
+def _of_atom(atom: Atom) -> Iterator[ToolResult]:
+    names = {call.id: call.name for item in atom.items for call in item.message.tool_calls}
+    for item in atom.items:
+        if item.kind not in (Kind.STORED, Kind.SHORTENED):
+            continue
+        if (call_id := answers(item.message)) is not None:
+            yield ToolResult(item, names.get(call_id, ""))
+        elif b'"tool"' in bytes(item.message.content_json):
+            content = item.message.content
+            if isinstance(content, ToolContent):
+                yield ToolResult(item, content.tool)
+
+
+def _output(content: Content) -> str:
+    match content:
+        case TextContent(text=text):
+            return text
+        case ToolContent(result=None, content=shown):
+            return _text(shown) if shown else ""
+        case ToolContent(result=result):
+            return _text(result)
+        case other:
+            raw = getattr(other, "json", None)
+            return (raw if raw is not None else msgspec.json.encode(other)).decode()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _replacement(result: ToolResult, text: str, counter: TokenCounter) -> Replacement | None:
+    message = result.item.message
+    content = message.content
+    shown: Content
+    if isinstance(content, ToolContent):
+        shown = msgspec.structs.replace(content, result=text, content=())
+    else:
+        shown = TextContent(text=text)
+    changed = msgspec.structs.replace(
+        message, content_json=msgspec.Raw(msgspec.json.encode(shown)), token_count=None
+    )
+    tokens = message_tokens(changed, counter)
+    if tokens >= result.item.tokens:
+        return None
+    return Replacement(seq=message.seq, content=msgspec.to_builtins(shown), tokens=tokens)

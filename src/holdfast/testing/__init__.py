@@ -1,0 +1,1 @@
+"""Suites with which others test what they build on Holdfast."""
