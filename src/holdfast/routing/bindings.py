@@ -1,0 +1,165 @@
+"""Deciding which agent answers a message, and in which session.
+
+The decision is a function of the bindings and the message alone: no session that exists, and no
+order of arrival, changes it. Among the bindings that match, the most specific wins, and among
+equally specific ones the first. If none matches and no agent is declared the default, nobody is
+guessed: that is an error that says so.
+
+A lookup costs the same among ten bindings and ten thousand. Why the others were not chosen is
+worked out only when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.model.key import SessionKey
+from holdfast.routing.binding import Binding, Rule, Tier
+from holdfast.routing.incoming import Incoming, Normal, name
+from holdfast.routing.index import RuleIndex
+from holdfast.routing.policy import RoutingPolicy
+from holdfast.routing.scope import DmScope, key_of
+
+
+class AgentSelectionRequired(HoldfastError):
+    """No binding matches, and no agent is the default."""
+
+    code = "agent_selection_required"
+    status = 422
+
+    def __init__(self, message: Incoming) -> None:
+        super().__init__(
+            f"No binding is for {message.peer} on {message.channel} (account {message.account}), and no "
+            "default agent is declared: add a binding, or set default_agent in [routing]."
+        )
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A binding that was not chosen."""
+
+    binding: Binding
+    reason: str
+    matches: bool
+    """Whether it fits the message, and only another one came before it."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    agent: str
+    key: SessionKey
+    matched_by: Tier
+    binding: Binding | None
+    """The one that was chosen; None where the default agent answers."""
+    dm_scope: DmScope
+    message: Incoming
+    """In its normal form."""
+    bindings: Bindings
+    """Those among which was decided."""
+
+    @property
+    def rejected(self) -> Sequence[Rejected]:
+        """Every other binding, and why it was not chosen."""
+        return list(self.bindings.rejected(self))
+
+    @property
+    def ambiguous(self) -> Sequence[Rejected]:
+        """The bindings that fit just as well, and only come later."""
+        return [each for each in self.rejected if each.matches and each.reason == _LATER]
+
+
+_LATER = "it is just as specific, and the chosen one stands before it"
+
+
+class Bindings:
+    def __init__(
+        self,
+        bindings: Iterable[Binding] = (),
+        policy: RoutingPolicy | None = None,
+        *,
+        agents: Iterable[str] = (),
+    ) -> None:
+        """The policy's bindings, then these. `agents`, where given, are all that may be named.
+
+        Of several agents none is the default by itself; a sole one is.
+        """
+        self.policy = policy or RoutingPolicy()
+        self._normal = Normal(self.policy.fold_peers)
+        self._agents = {name(agent, "agent") for agent in agents}
+        self._default = self._default_agent()
+        self._rules = [Rule(binding, self._normal) for binding in (*self.policy.bindings, *bindings)]
+        for rule in self._rules:
+            self._require_known(rule.agent, f"The binding {rule.binding}")
+        self._index = RuleIndex(self._rules)
+        self._scopes = {name(agent, "agent"): scope for agent, scope in self.policy.agent_dm_scope.items()}
+        self._identities = dict(self._links())
+
+    def __iter__(self) -> Iterator[Binding]:
+        return (rule.binding for rule in self._rules)
+
+    def decide(self, message: Incoming) -> Decision:
+        message = self._normal.message(message)
+        rule: Rule | None = None
+        tier = Tier.DEFAULT
+        if chosen := self._index.choose(message):
+            tier, rule = chosen
+        elif self._default is None:
+            raise AgentSelectionRequired(message)
+        agent = rule.agent if rule else self._default
+        assert agent is not None
+        scope = (rule and rule.binding.dm_scope) or self._scopes.get(agent, self.policy.dm_scope)
+        identity = self._identities.get((message.channel, message.peer.id))
+        return Decision(
+            agent=agent,
+            key=key_of(agent, message, scope, identity),
+            matched_by=tier,
+            binding=rule.binding if rule else None,
+            dm_scope=scope,
+            message=message,
+            bindings=self,
+        )
+
+    def rejected(self, decision: Decision) -> Iterator[Rejected]:
+        """Why each of the others was not chosen."""
+        passed_chosen = False
+        for rule in self._rules:
+            if rule.binding is decision.binding and not passed_chosen:
+                passed_chosen = True
+                continue
+            tier = rule.match(decision.message)
+            if tier is None:
+                reason = rule.mismatch(decision.message)
+                assert reason is not None
+                yield Rejected(rule.binding, reason, False)
+            elif tier is decision.matched_by:
+                yield Rejected(rule.binding, _LATER, True)
+            else:
+                chosen = decision.matched_by.label
+                yield Rejected(rule.binding, f"a match by {chosen} comes before one by {tier.label}", True)
+
+    def _default_agent(self) -> str | None:
+        if self.policy.default_agent is not None:
+            default = name(self.policy.default_agent, "agent")
+            self._require_known(default, "default_agent in [routing]")
+            return default
+        return next(iter(self._agents)) if len(self._agents) == 1 else None
+
+    def _require_known(self, agent: str, who: str) -> None:
+        if self._agents and agent not in self._agents:
+            known = ", ".join(sorted(self._agents))
+            raise InvalidInput(f"{who} names the agent {agent!r}, which is not known; known are {known}.")
+
+    def _links(self) -> Iterator[tuple[tuple[str, str], str]]:
+        seen: dict[tuple[str, str], str] = {}
+        for person, peers in self.policy.links.items():
+            identity = name(person, "identity")
+            for text in peers:
+                channel, colon, peer_id = text.partition(":")
+                if not colon:
+                    raise InvalidInput(f"The identity {person!r} links {text!r}; write CHANNEL:PEER.")
+                channel = name(channel, "channel")
+                peer = channel, self._normal.peer_id(channel, peer_id)
+                if seen.setdefault(peer, identity) != identity:
+                    raise InvalidInput(f"{text!r} is linked to both {seen[peer]!r} and {identity!r}.")
+                yield peer, identity

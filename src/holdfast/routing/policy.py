@@ -1,0 +1,52 @@
+"""How chats become sessions, apart from the bindings: `[routing]` in `holdfast.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import InvalidInput
+from holdfast.model.key import PeerKind
+from holdfast.routing.binding import Binding
+from holdfast.routing.incoming import Incoming
+from holdfast.routing.scope import NEVER, DmScope, Reset
+
+
+class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    default_agent: str | None = None
+    """Who answers what no binding is for. Without one, such a message is an error."""
+    dm_scope: DmScope = DmScope.MAIN
+    agent_dm_scope: dict[str, DmScope] = {}
+    """By agent. What a binding says itself comes first."""
+    links: dict[str, tuple[str, ...]] = {}
+    """`ada = ["irc:ada", "telegram:123"]`: the peers that are one person."""
+    fold_peers: tuple[str, ...] = ()
+    """Further channels on which the case of a peer means nothing."""
+    reset: Reset = NEVER
+    reset_by_kind: dict[str, Reset] = {}
+    """`dm`, `group`, `channel` or `thread`."""
+    reset_by_channel: dict[str, Reset] = {}
+    """Comes before what the kind says."""
+    bindings: tuple[Binding, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := self.reset_by_kind.keys() - {"thread", *(kind.value for kind in PeerKind)}:
+            raise InvalidInput(
+                f"A reset cannot be set for {sorted(unknown)[0]!r}; it is for dm, group, channel or thread."
+            )
+
+    @classmethod
+    def from_settings(cls, configured: Mapping[str, Any]) -> RoutingPolicy:
+        try:
+            return msgspec.convert(configured, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"[routing] in the settings is wrong: {error}.") from None
+
+    def reset_for(self, message: Incoming) -> Reset:
+        """When the session of a normal message begins afresh."""
+        if by_channel := self.reset_by_channel.get(message.channel):
+            return by_channel
+        kind = "thread" if message.thread is not None else message.peer.kind.value
+        return self.reset_by_kind.get(kind, self.reset)
