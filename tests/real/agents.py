@@ -1,7 +1,9 @@
 """Gemini CLI, codex-acp and hermes, each in a home of its own, with the scripted model as its model."""
 
+import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -10,14 +12,16 @@ import psutil
 
 from holdfast.agents.catalogue import AgentEntry, default_entries
 from tests.real.programs import NODE, npm_program, pip_program
+from tests.real.waiting import until
 
 NAMES = ("gemini", "codex", "hermes")
 
+# Without a sandbox of its own, for which codex needs a program that few machines have.
 CODEX_SETTINGS = """
 model = "scripted"
 model_provider = "scripted"
 approval_policy = "untrusted"
-sandbox_mode = "workspace-write"
+sandbox_mode = "danger-full-access"
 
 [model_providers.scripted]
 name = "scripted"
@@ -60,15 +64,34 @@ class RealAgent:
         command = _commands(self.name) / entry.command
         return msgspec.structs.replace(entry, command=str(command), env=self._environment())
 
-    def processes(self) -> list[psutil.Process]:
-        """What is running of the agent, helpers and their commands included."""
-        return [process for process in psutil.process_iter() if _home_of(process) == str(self.home)]
+    def processes(self, name: str | None = None) -> list[psutil.Process]:
+        """What is running of the agent, helpers and their commands included; only those with a name."""
+        return [
+            process
+            for process in psutil.process_iter(["environ", "name"])
+            if (process.info["environ"] or {}).get("HOME") == str(self.home)
+            and name in (None, process.info["name"])
+        ]
+
+    async def is_gone(self) -> None:
+        """Wait until nothing of it is running: a helper may need a moment to see that its agent has ended."""
+
+        async def nothing_is_left() -> bool:
+            return not await asyncio.to_thread(self.processes)
+
+        await until(nothing_is_left)
+
+    def kill(self) -> None:
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def _environment(self) -> Mapping[str, str]:
         return {
             "HOME": str(self.home),
             "PATH": os.pathsep.join((str(NODE), os.environ["PATH"])),
             "GEMINI_API_KEY": "none",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",  # or it uses no MCP server
             "GOOGLE_GEMINI_BASE_URL": self._model_url,
             "OPENAI_API_KEY": "none",
             **NOTHING_BUT_LOOPBACK,
@@ -83,7 +106,7 @@ def _commands(name: str) -> Path:
         case "codex":
             return npm_program("@zed-industries/codex-acp", "0.16.0")
         case _:
-            return pip_program("hermes-agent", "0.19.0", extra="acp")
+            return pip_program("hermes-agent", "0.19.0", extra="acp,mcp")
 
 
 def _configure(home: Path, model_url: str) -> None:
@@ -91,12 +114,5 @@ def _configure(home: Path, model_url: str) -> None:
         (home / ".codex" / "config.toml", CODEX_SETTINGS),
         (home / ".hermes" / "config.yaml", HERMES_SETTINGS),
     ):
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(settings.format(model_url=model_url))
-
-
-def _home_of(process: psutil.Process) -> str | None:
-    try:
-        return process.environ().get("HOME")
-    except (psutil.Error, OSError):
-        return None

@@ -1,11 +1,12 @@
 """A model on loopback that does as the prompt says, for agents that would otherwise need an account.
 
 It speaks what Gemini CLI, codex-acp (OpenAI Responses) and hermes (OpenAI chat completions) call.
-The first of these words in the last prompt decides; any other prompt is answered with ANSWER:
+The last of these words in the last prompt decides; any other prompt is answered with ANSWER:
 
     TOOLWRITE   asks for a file to be written      SLOW      a word each half second, for a minute
     TOOLSHELL   asks for a command to be run       FLOOD:n   n words as fast as possible
-    ERR500      fails                              HANG      says nothing, for a minute
+    TOOLSLEEP   asks for one that takes long       HANG      says nothing, for a minute
+    TOOLASK     asks for a question to a person    ERR500    fails
 
 Once the tool's result is there, the answer quotes it.
 """
@@ -23,14 +24,22 @@ from typing import Any, Protocol, Self
 
 ANSWER = ("The ", "answer ", "is ", "forty-two.")
 WRITTEN_NAME, WRITTEN_TEXT = "hello.txt", "hello\n"
-COMMANDS = {"shell": "printf 'a shell ran' > shell.txt", "sleep": "sleep 600"}
+SHELL_NAME, SHELL_TEXT = "shell.txt", "a shell ran"
+COMMANDS = {"shell": f"printf '{SHELL_TEXT}' > {SHELL_NAME}", "sleep": "sleep 600"}
 PATCH_COMMAND = (
     f"apply_patch <<'END'\n*** Begin Patch\n*** Add File: {WRITTEN_NAME}\n+{WRITTEN_TEXT}*** End Patch\nEND"
 )
 """How codex writes a file: it has no tool for that, but recognises this command."""
+QUESTION = {
+    "title": "Colour",
+    "prompt": "Which colour?",
+    "options": [{"label": "Red"}, {"label": "Blue"}],
+    "multiSelect": False,
+}
+"""What is asked with the tool of Holdfast's MCP server."""
 INPUT_TOKENS, OUTPUT_TOKENS = 22, 14
 
-ORDER = re.compile(r"\b(TOOLWRITE|TOOLSHELL|TOOLSLEEP|ERR500|SLOW|FLOOD|HANG)\b(?::(\d+))?")
+ORDER = re.compile(r"\b(TOOLWRITE|TOOLSHELL|TOOLSLEEP|TOOLASK|ERR500|SLOW|FLOOD|HANG)\b(?::(\d+))?")
 WORD_SECONDS = 0.5
 LONG_SECONDS = 60.0
 
@@ -46,7 +55,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Call:
-    """A wish to use a tool, `write` or `shell`."""
+    """A wish to use a tool: `write`, `ask`, or one of COMMANDS."""
 
     tool: str
 
@@ -72,8 +81,9 @@ class Asked:
     @property
     def order(self) -> tuple[str, int]:
         """The word that decides, and its number."""
-        order = ORDER.search(self.prompt) if self.offers_tools else None
-        return (order[1], int(order[2] or 0)) if order else ("", 0)
+        orders = ORDER.findall(self.prompt) if self.offers_tools else []
+        word, number = orders[-1] if orders else ("", "")
+        return word, int(number or 0)
 
     @property
     def tool_result(self) -> str | None:
@@ -97,6 +107,8 @@ def reply(asked: Asked) -> Iterator[Say | Call | Pause]:
             yield Call("shell")
         case "TOOLSLEEP", _:
             yield Call("sleep")
+        case "TOOLASK", _:
+            yield Call("ask")
         case "SLOW", _:
             for number in range(int(LONG_SECONDS / WORD_SECONDS)):
                 yield Say(f"slow{number} ")
@@ -131,12 +143,8 @@ class GeminiDialect:
             match step:
                 case Say(text):
                     yield self._chunk([{"text": text}])
-                case Call("write"):
-                    arguments = {"file_path": WRITTEN_NAME, "content": WRITTEN_TEXT}
-                    yield self._chunk([{"functionCall": {"name": "write_file", "args": arguments}}])
                 case Call(tool):
-                    arguments = {"command": COMMANDS[tool], "description": "Run a command"}
-                    yield self._chunk([{"functionCall": {"name": "run_shell_command", "args": arguments}}])
+                    yield self._chunk([{"functionCall": self._call(tool)}])
                 case Pause():
                     yield step
         yield self._chunk([{"text": ""}], finishReason="STOP")
@@ -150,6 +158,18 @@ class GeminiDialect:
         if "functionResponse" in part:
             return "tool", json.dumps(part["functionResponse"]["response"])
         return role, part.get("text") or json.dumps(part)
+
+    def _call(self, tool: str) -> Body:
+        match tool:
+            case "write":
+                return {
+                    "name": "write_file",
+                    "args": {"file_path": WRITTEN_NAME, "content": WRITTEN_TEXT},
+                }
+            case "ask":
+                return {"name": "mcp_holdfast_ask_user_questions", "args": {"questions": [QUESTION]}}
+        arguments = {"command": COMMANDS[tool], "description": "Run a command"}
+        return {"name": "run_shell_command", "args": arguments}
 
     def _chunk(self, parts: list[Body], **candidate: str) -> Body:
         usage = {
@@ -204,9 +224,14 @@ class ResponsesDialect:
         return {"type": "message", "role": "assistant", "id": "message", "content": content}
 
     def _call(self, tool: str) -> Body:
-        arguments = json.dumps({"cmd": PATCH_COMMAND if tool == "write" else COMMANDS[tool]})
-        call = {"call_id": _call_id(), "name": "exec_command", "arguments": arguments}
-        return {"type": "function_call", **call}
+        call = {"type": "function_call", "call_id": _call_id()}
+        if tool == "ask":
+            arguments = json.dumps({"questions": [QUESTION]})
+            call |= {"namespace": "mcp__holdfast", "name": "ask_user_questions", "arguments": arguments}
+        else:
+            arguments = json.dumps({"cmd": PATCH_COMMAND if tool == "write" else COMMANDS[tool]})
+            call |= {"name": "exec_command", "arguments": arguments}
+        return call
 
     def _completed(self) -> Body:
         usage = {
@@ -253,10 +278,15 @@ class ChatDialect:
         return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
     def _call(self, tool: str) -> Body:
-        if tool == "write":
-            name, arguments = "write_file", {"path": WRITTEN_NAME, "content": WRITTEN_TEXT}
-        else:
-            name, arguments = "terminal", {"command": COMMANDS[tool]}
+        name: str
+        arguments: Body
+        match tool:
+            case "write":
+                name, arguments = "write_file", {"path": WRITTEN_NAME, "content": WRITTEN_TEXT}
+            case "ask":
+                name, arguments = "mcp__holdfast__ask_user_questions", {"questions": [QUESTION]}
+            case _:
+                name, arguments = "terminal", {"command": COMMANDS[tool]}
         function = {"name": name, "arguments": json.dumps(arguments)}
         return {"index": 0, "id": _call_id(), "type": "function", "function": function}
 

@@ -87,6 +87,7 @@ async def talking(agent: RealAgent, cwd: Path) -> AsyncIterator[Client]:
     finally:
         await process.end()
         await reading
+        await process.close()
 
 
 def allowing(asked: dict[str, Any]) -> dict[str, Any]:
