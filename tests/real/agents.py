@@ -28,6 +28,8 @@ name = "scripted"
 base_url = "{model_url}/v1"
 wire_api = "responses"
 env_key = "OPENAI_API_KEY"
+request_max_retries = 0
+stream_max_retries = 0
 """
 
 HERMES_SETTINGS = """

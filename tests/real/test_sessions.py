@@ -128,6 +128,15 @@ async def test_a_turn_in_which_the_model_hangs_can_be_cancelled_and_the_next_is_
     assert "0 1 2 " in (await served.said())[-1]
 
 
+# hermes reports the failure as its answer, and Gemini CLI tries again for more than a minute.
+@pytest.mark.parametrize("agent", ["codex"], indirect=True)
+async def test_a_model_that_fails_fails_the_turn_and_not_the_session(served: Served) -> None:
+    turn = await served.answered("ERR500, please")
+    assert (turn.status, turn.stop_reason) == ("failed", "error")
+    assert turn.errors[0] in await served.said(Role.SYSTEM)
+    assert (await served.answered("What is the answer?")).status == "completed"
+
+
 @pytest.mark.req("ACP-12", "ACP-14", "SES-07")
 async def test_an_agent_that_is_killed_leaves_a_report_and_what_it_had_said(
     served: Served, agent: RealAgent, store: Store
