@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.agents.permissions import Decision, Policy, Rule
+from holdfast.compaction.policy import CompactionPolicy
 from holdfast.errors import HoldfastError, InvalidInput, NotFound
 
 PASSED_TO_ALL = (
@@ -72,6 +73,8 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How long an agent may go on telling the past after it has answered `session/load`."""
     install: str | None = None
     """How a person gets it."""
+    compaction: CompactionPolicy | None = None
+    """When and how what a model is shown of its sessions is shortened."""
 
     @property
     def policy(self) -> Policy:

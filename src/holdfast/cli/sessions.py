@@ -4,50 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.cli import compaction
+from holdfast.cli.finding import SessionArgument, resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.reach import reached
 from holdfast.cli.run import Errand
 from holdfast.cli.transcript import Transcript
-from holdfast.config import Settings
-from holdfast.errors import InvalidInput, NotFound
-from holdfast.model.ids import SessionId
 from holdfast.model.status import LIVE, SessionStatus
 from holdfast.questions.shown import age, one_line
 from holdfast.server.export import Format, atomically, exported
 from holdfast.server.shapes import Changes, Message, SessionPage
-from holdfast.store import open_store
 from holdfast.store.options import HistoryOptions, SessionFilter
 from holdfast.store.store import Store
-
-T = TypeVar("T")
-
-LOOKED_THROUGH = 10_000
-"""Among how many sessions a shortened id is looked for, those that changed last first."""
-
-PAGE = 500
 
 SHORT = 8
 """How much of an id a listing shows: its end, since the beginning is the time, and much alike."""
 
-SHORTEST = 4
-FULL_LENGTH = 36
+app = typer.Typer(help="List, read, follow, resume, fork, compact and export sessions.", no_args_is_help=True)
 
-app = typer.Typer(help="List, read, follow, resume, fork, cancel and export sessions.", no_args_is_help=True)
-
-SessionArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The id of the session, or how it begins or ends.")
-]
 PromptArgument = Annotated[
     str, typer.Argument(help="What the agent should do next; - reads it from standard input.")
 ]
@@ -65,7 +49,7 @@ def list_(
 ) -> None:
     """List sessions, the one that changed last first."""
     wanted = SessionFilter(status=set(status) if status else None, agent_id=agent, limit=limit)
-    page = _with_store(settings_for(store), lambda opened: opened.list(wanted))
+    page = with_store(settings_for(store), lambda opened: opened.list(wanted))
     if as_json:
         typer.echo(msgspec.json.encode(SessionPage.of(page)).decode())
         return
@@ -92,7 +76,7 @@ def show(session: SessionArgument, store: StoreOption = None, as_json: JsonOptio
     """Show what was said and done in a session."""
 
     async def read(opened: Store) -> None:
-        session_id = await _resolved(opened, session)
+        session_id = await resolved(opened, session)
         if as_json:
             async for piece in exported(opened, session_id, Format.JSON):
                 typer.echo(piece, nl=False)
@@ -103,7 +87,7 @@ def show(session: SessionArgument, store: StoreOption = None, as_json: JsonOptio
             transcript.show_all(map(Message.of, page))
             after = page.messages[-1].seq
 
-    _with_store(settings_for(store), read)
+    with_store(settings_for(store), read)
 
 
 @app.command()
@@ -116,7 +100,7 @@ def tail(
     """Follow a session as it goes on, until it ends or you press Ctrl-C."""
 
     async def follow(opened: Store) -> None:
-        session_id = await _resolved(opened, session)
+        session_id = await resolved(opened, session)
         transcript = Transcript(Console(highlight=False))
         current = await opened.get_session(session_id)
         if lines and not as_json:
@@ -137,7 +121,7 @@ def tail(
         transcript.end_line()
 
     with suppress(KeyboardInterrupt):
-        _with_store(settings_for(store), follow)
+        with_store(settings_for(store), follow)
 
 
 @app.command()
@@ -147,7 +131,7 @@ def resume(
     """Start the agent of a session again in its repository, and give it a prompt."""
     settings = settings_for(store)
     errand = Errand(settings, None, as_json=as_json)
-    session_id = _with_store(settings, lambda opened: _resolved(opened, session))
+    session_id = with_store(settings, lambda opened: resolved(opened, session))
     raise typer.Exit(errand.run(prompt, errand.resumes(session_id)))
 
 
@@ -158,7 +142,7 @@ def fork(
     """Begin a new session with all that was said in another, also in one that ended in an error."""
     settings = settings_for(store)
     errand = Errand(settings, None, as_json=as_json)
-    session_id = _with_store(settings, lambda opened: _resolved(opened, session))
+    session_id = with_store(settings, lambda opened: resolved(opened, session))
     raise typer.Exit(errand.run(prompt, errand.forks(session_id)))
 
 
@@ -167,7 +151,7 @@ def cancel(session: SessionArgument, store: StoreOption = None) -> None:
     """End a session."""
     settings = settings_for(store)
 
-    session_id = _with_store(settings, lambda opened: _resolved(opened, session))
+    session_id = with_store(settings, lambda opened: resolved(opened, session))
 
     async def end() -> None:
         async with reached(settings, settings.workspace.root) as sessions:
@@ -189,41 +173,16 @@ def export(
     """Write a whole session to a file, every word of it."""
 
     async def write(opened: Store) -> None:
-        pieces = exported(opened, await _resolved(opened, session), form)
+        pieces = exported(opened, await resolved(opened, session), form)
         with atomically(to) if to else nullcontext(sys.stdout) as file:
             async for piece in pieces:
                 file.write(piece)
 
-    _with_store(settings_for(store), write)
+    with_store(settings_for(store), write)
     if to:
         typer.echo(f"{to} holds {to.stat().st_size:,} bytes.", err=True)
 
 
-async def _resolved(store: Store, text: str) -> SessionId:
-    """The session that a person means by the beginning or the end of an id."""
-    if len(text) == FULL_LENGTH:
-        return (await store.get_session(text)).id
-    if len(text) < SHORTEST:
-        raise InvalidInput(f"{text!r} is too short for an id; give at least {SHORTEST} characters.")
-    wanted = text.lower()
-    found: list[SessionId] = []
-    before = None
-    for _ in range(LOOKED_THROUGH // PAGE):
-        page = await store.list(SessionFilter(limit=PAGE, before=before))
-        found += [each.id for each in page.sessions if each.id.startswith(wanted) or each.id.endswith(wanted)]
-        before = page.next
-        if before is None:
-            break
-    if not found:
-        raise NotFound(f"No session begins or ends with {text!r}; holdfast sessions list shows them.")
-    if len(found) > 1:
-        raise InvalidInput(f"{text!r} fits {len(found)} sessions: {', '.join(found[:5])}. Give more of it.")
-    return found[0]
-
-
-def _with_store(settings: Settings, action: Callable[[Store], Awaitable[T]]) -> T:
-    async def act() -> T:
-        async with open_store(settings.store_url, durability=settings.durability) as store:
-            return await action(store)
-
-    return asyncio.run(act())
+app.command()(compaction.compact)
+app.command()(compaction.expand)
+app.command()(compaction.undo)

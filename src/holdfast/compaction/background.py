@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +18,7 @@ import msgspec
 
 from holdfast.compaction.compactor import Compactor
 from holdfast.compaction.errors import Superseded
-from holdfast.compaction.policy import CompactionPolicy
+from holdfast.compaction.policy import CompactionPolicy, Policies
 from holdfast.compaction.standing import SessionStanding
 from holdfast.compaction.summaries import Summarizer
 from holdfast.compaction.tokens import default_counter
@@ -32,9 +31,6 @@ from holdfast.model.tokens import TokenCounter
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.compaction")
-
-Policies = Callable[[str], CompactionPolicy | None]
-"""The policy of an agent; None for one whose sessions are left alone."""
 
 
 class BackgroundCompaction:
@@ -118,7 +114,7 @@ class BackgroundCompaction:
         budget = policy.budget(standing.token_ratio)
         view = await read_view(self._store, session.id, self._counter, session=session)
         if on_demand:
-            budget = msgspec.structs.replace(budget, target=min(budget.aim, max(1, view.tokens // 2)))
+            budget = policy.on_demand(view, standing.token_ratio)
         elif not policy.is_due(view, budget):
             return None
         summarizer = self._summarizer or policy.summarizer()

@@ -8,6 +8,7 @@ sections first, so what it kept is not lost at once.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,6 +19,9 @@ from holdfast.model.tokens import TokenCounter, shown_text
 
 LINE = 240
 """Characters of one line of a summary."""
+
+LOOKED_THROUGH = 4_000
+"""Characters of one message in which names are looked for: beyond is a listing, not a name."""
 
 PER_LINE = 2
 """Tokens around one line."""
@@ -32,7 +36,7 @@ SECTIONS = {
 }
 """The sections in order, and the share of the summary each may take before another needs it."""
 
-_SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?。！？]+(?=\s|$)|\n|$)|\S+", re.UNICODE)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _DECIDED = re.compile(
     r"\b(decid\w+|chose|chosen|agreed?|will use|we use|use \w+ instead|instead of|must(?: not)?|never|"
     r"always|should|because|fixed|changed|renamed|removed|added|created|deployed|merged|done|works? now|"
@@ -46,21 +50,23 @@ _OPEN = re.compile(
 _FAILED = re.compile(
     r"\b(\w*(?:error|exception)|failed|failure|refused|denied|timed out|traceback)\b", re.IGNORECASE
 )
+# Every repetition is bounded, so that no text takes longer than its length.
 _NAME = re.compile(
-    r"https?://[^\s\"'<>)\]]+"
-    r"|(?<![\w/])(?:~|\.{1,2})?/?(?:[\w.@-]+/)+[\w.@-]*"  # a path
-    r"|\b[\w-]+\.(?:py|js|ts|tsx|rs|go|c|h|java|rb|sh|md|toml|json|ya?ml|sql|html|css|txt|lock|db)\b"
+    r"https?://[^\s\"'<>)\]]{1,200}"
+    r"|(?<![\w/])(?:~|\.{1,2})?/?(?:[\w.@-]{1,60}/){1,12}[\w.@-]{0,60}"
+    r"|\b[\w-]{1,60}\.(?:py|js|ts|tsx|rs|go|c|h|java|rb|sh|md|toml|json|ya?ml|sql|html|css|txt|lock|db)\b"
     r"|`[^`\n]{2,80}`"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{7,40}\b"
-    r"|#\d+\b|\b[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+\b|\b[a-z]+(?:_[a-z0-9]+)+\b|\b[a-z]+[A-Z]\w+\b"
-    r"|\bv?\d+\.\d+(?:\.\d+)*\b|\b\d[\d,.]*\s?(?:ms|s|min|h|KB|MB|GB|TB|%|€|\$)(?!\w)"
+    r"|#\d{1,9}\b|\b[A-Z][A-Z0-9]{0,30}(?:[_-][A-Z0-9]{1,30}){1,6}\b"
+    r"|\b[a-z]{1,30}(?:_[a-z0-9]{1,30}){1,6}\b|\b[a-z]{1,30}[A-Z]\w{1,40}\b"
+    r"|\bv?\d{1,6}(?:\.\d{1,6}){1,4}\b|\b\d[\d,.]{0,15}\s?(?:ms|s|min|h|KB|MB|GB|TB|%|€|\$)(?!\w)"
 )
 _HEADING = re.compile(r"^(" + "|".join(SECTIONS) + r"):$", re.MULTILINE)
 
 
 async def extractive(request: SummaryRequest) -> str:
     """The summariser."""
-    return extract(request.messages, request.max_tokens, request.counter)
+    return await asyncio.to_thread(extract, request.messages, request.max_tokens, request.counter)
 
 
 def extract(messages: Sequence[Message], max_tokens: int, counter: TokenCounter) -> str:
@@ -96,13 +102,13 @@ def _lines(message: Message) -> Iterator[tuple[str, str]]:
         case _:
             text = shown_text(message)
             yield from (("Failed", line) for line in _failures(text))
-            yield from _names(text[:2000])
+            yield from _names(text)
     for call in message.tool_calls:
         yield from _names(f"{call.name} {call.arguments}")
 
 
 def _of_text(text: str, *, asked: bool) -> Iterator[tuple[str, str]]:
-    sentences = [line for each in _SENTENCE.findall(text) if (line := _one_line(each))]
+    sentences = [line for each in _SENTENCE_END.split(text) if (line := _one_line(each))]
     for number, sentence in enumerate(sentences):
         if asked and (number == 0 or sentence.endswith("?")):
             yield "Asked", sentence
@@ -123,7 +129,7 @@ def _failures(text: str) -> Iterator[str]:
 
 
 def _names(text: str) -> Iterator[tuple[str, str]]:
-    for name in _NAME.findall(text):
+    for name in _NAME.findall(text[:LOOKED_THROUGH]):
         yield "Names", name.strip("`").rstrip(".,;:")
 
 

@@ -8,8 +8,8 @@ strategy = { name = "summarize", keep_recent_turns = 5 }
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,19 @@ from holdfast.compaction.strategy import CompactionStrategy
 from holdfast.compaction.summaries import Summarizer
 from holdfast.compaction.view import View
 from holdfast.errors import InvalidInput
+
+Policies: TypeAlias = "Callable[[str], CompactionPolicy | None]"
+"""The policy of an agent; None for one whose sessions are left alone."""
+
+
+def policies_of(agents: Mapping[str, Mapping[str, Any]]) -> Policies:
+    """The policies in the agents' tables of the settings."""
+    known = {
+        name: CompactionPolicy.of(table["compaction"])
+        for name, table in agents.items()
+        if "compaction" in table
+    }
+    return known.get
 
 
 class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +87,11 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             overhead=self.overhead,
             target=max(1, int(whole.room * self.target)),
         ).calibrated(ratio)
+
+    def on_demand(self, view: View, ratio: float = 1.0) -> Budget:
+        """The budget of a compaction that somebody asked for: it should show, also in a short session."""
+        budget = self.budget(ratio)
+        return msgspec.structs.replace(budget, target=min(budget.aim, max(1, view.tokens // 2)))
 
     def planner(self) -> CompactionStrategy:
         return strategy_of(self.strategy)
