@@ -130,8 +130,8 @@ async def test_a_wrong_token_opens_nothing_however_often_it_is_tried(tmp_path: P
                 guess = {b"Authorization": b"Bearer " + secret.encode("latin-1")}
                 assert problem(await client.get("/api/me", headers=guess))["code"] == "unauthenticated"
             for _ in range(25):
-                response = await client.get("/api/me", headers={"Authorization": "Bearer guess"})
-            assert (response.status_code, "retry-after" in response.headers) == (429, True)
+                guessed = await client.get("/api/me", headers={"Authorization": "Bearer guess"})
+                assert guessed.status_code == 401
         owner = Person(served.url, LOCAL, served.presence.token)
         entries = decoded(await owner.get("/api/audit"), shapes.Audit).entries
         assert {(entry.user, entry.outcome) for entry in entries} == {("nobody", "denied")}

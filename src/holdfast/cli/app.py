@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import agents, answer, ask, db, inbox, mcp, questions, repos, run, serve, sessions
+from holdfast.cli import (
+    agents,
+    answer,
+    ask,
+    db,
+    doctor,
+    inbox,
+    mcp,
+    questions,
+    repos,
+    run,
+    serve,
+    sessions,
+    token,
+)
 
 app = typer.Typer(
     name="holdfast",
@@ -24,10 +38,12 @@ app.command("inbox")(inbox.inbox)
 app.command("mcp")(mcp.mcp)
 app.command("agents")(agents.agents)
 app.command("repos")(repos.repos)
+app.command("doctor")(doctor.doctor)
 app.command("demo-agent")(agents.demo_agent)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(questions.app, name="questions")
 app.add_typer(db.app, name="db")
+app.add_typer(token.app, name="token")
 
 
 def _print_version(wanted: bool) -> None:

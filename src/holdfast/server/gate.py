@@ -32,7 +32,7 @@ BODY_SECONDS = 30.0
 """How long the next piece of a body may take."""
 
 DENIED_PER_SECOND, DENIED_BURST = 0.2, 20
-"""How often an address may show what opens nothing."""
+"""How often it is written down that an address showed what opens nothing."""
 
 _API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _PAGE_POLICY = (
@@ -153,13 +153,7 @@ class Gate:
         return urlsplit(origin).netloc.lower() == host.lower()
 
     async def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller:
-        bearer, cookie = _bearer(headers), _cookie(headers)
-        try:
-            caller = await self._doorkeeper.admit(bearer, cookie)
-        except (Unauthenticated, InvalidJwt):
-            if bearer is not None or cookie is not None:
-                self._denials.take(_address(scope))  # a flood of guesses is not written down one by one
-            raise
+        caller = await self._doorkeeper.admit(_bearer(headers), _cookie(headers))
         self._requests.take(f"{caller.principal.organization}\0{caller.principal.user}")
         return caller
 
@@ -200,6 +194,8 @@ class Gate:
         strange = isinstance(refusal, Unauthenticated | InvalidJwt)
         if strange and b"authorization" not in headers and b"cookie" not in headers:
             return  # nobody in particular, who tried nothing
+        if strange and not self._denials.allows(_address(scope)):
+            return  # a flood of guesses, of which enough is written down
         if not strange and not isinstance(refusal, AccessDenied):
             return
         caller: Caller | None = scope.get("holdfast.caller")

@@ -31,12 +31,17 @@ class RateLimit:
 
     def take(self, key: str) -> None:
         """Count a call; `TooManyRequests` when there were too many."""
+        if not self.allows(key):
+            raise TooManyRequests((1 - self._left(key)) / self._per_second)
+
+    def allows(self, key: str) -> bool:
+        """Count a call; False when there were too many."""
         if not self._per_second:
-            return
+            return True
         left = self._left(key)
-        if left < 1:
-            raise TooManyRequests((1 - left) / self._per_second)
-        self._buckets[key] = (left - 1, self._clock())
+        if left >= 1:
+            self._buckets[key] = (left - 1, self._clock())
+        return left >= 1
 
     def _left(self, key: str) -> float:
         now = self._clock()

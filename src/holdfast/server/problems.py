@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -81,16 +82,29 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, HoldfastError):  # what we raised while FastAPI read the body
+        return problem_of(error.__cause__)
     path = request.url.path
-    detail = {
-        HTTPStatus.NOT_FOUND: f"There is nothing at {path}.",
-        HTTPStatus.METHOD_NOT_ALLOWED: f"{path} does not take {request.method}.",
-    }.get(HTTPStatus(error.status_code), str(error.detail))
-    return problem(error.status_code, detail, headers=error.headers)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(_allowed(request.app, path))
+        detail = f"{path} does not take {request.method}; it takes {allowed}."
+        return problem(error.status_code, detail, headers={"Allow": allowed})
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return problem(error.status_code, f"There is nothing at {path}.")
+    return problem(error.status_code, str(error.detail), headers=error.headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the server's log says what.")
+
+
+def _allowed(app: FastAPI, path: str) -> list[str]:
+    """The methods of all routes with this path: the router names only those of the first."""
+    methods = set()
+    for template, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+            methods |= {method.upper() for method in operations}
+    return sorted(methods) or ["GET"]
 
 
 def _sentence(error: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
 from fastapi import Query as QueryOf
-from pydantic import AwareDatetime, Field, field_validator
+from pydantic import Field
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.model.ids import TokenId
@@ -19,8 +19,11 @@ from holdfast.server.routes.common import (
     AdminOf,
     Body,
     CallerOf,
+    Label,
+    Moment,
     PartsOf,
     Query,
+    Text,
     View,
     answers,
     problem_answer,
@@ -33,17 +36,10 @@ TokenPath = Annotated[str, Path(alias="id", description="The token's id.", patte
 
 
 class TokenRequest(Body):
-    user: Annotated[str, Field(min_length=1, max_length=512)]
+    user: Label
     role: Literal["member", "admin"] = "member"
-    label: Annotated[str, Field(max_length=512)] = ""
-    expires_at: Annotated[AwareDatetime, Field(strict=False)] | None = None
-
-    @field_validator("expires_at", mode="before")
-    @classmethod
-    def _as_text(cls, value: object) -> object:
-        if value is not None and not isinstance(value, str):
-            raise ValueError("it is an ISO-8601 time, as a text")
-        return value
+    label: Annotated[Text, Field(max_length=512)] = ""
+    expires_at: Moment | None = None
 
 
 class AuditPage(Query):

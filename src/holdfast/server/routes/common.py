@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import Depends, Path, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from starlette.responses import Response
 
@@ -23,6 +24,25 @@ MAX_INT = 2**62
 COUNTING: dict[str, Any] = {"ge": 0, "le": MAX_INT}
 
 JSON = "application/json"
+
+
+def _iso(value: object) -> object:
+    """A number would be taken for seconds since 1970."""
+    if not isinstance(value, str) or "T" not in value.upper():
+        raise ValueError("it is a time as in 2026-11-15T23:20:00.123Z")
+    return value
+
+
+def integral(value: object) -> object:
+    """`value`, as an integer where it is one: JSON does not tell 1.0 from 1."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+NO_NUL = r"^[^\x00]*$"
+
+Text = Annotated[str, Field(pattern=NO_NUL)]
+Label = Annotated[str, Field(pattern=NO_NUL, min_length=1, max_length=512)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_iso), Field(strict=False)]
 
 
 class Body(BaseModel):
@@ -70,6 +90,12 @@ View = Annotated[Store, Depends(_view)]
 
 SessionPath = Annotated[str, Path(alias="id", description="The session's id.", pattern=UUID)]
 TurnPath = Annotated[str, Path(alias="turnId", description="The turn's id.", pattern=UUID)]
+
+
+def one_or_more(choices: Iterable[str]) -> str:
+    """The pattern of a list of choices with commas between them."""
+    each = "|".join(choices)
+    return f"^({each})(,({each}))*$"
 
 
 def rendered(shape: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -9,7 +9,6 @@ from fastapi import Query as QueryOf
 from pydantic import Field
 from starlette.responses import Response
 
-from holdfast.errors import InvalidInput
 from holdfast.server import shapes
 from holdfast.server.routes.common import (
     MAX_INT,
@@ -29,8 +28,24 @@ router = APIRouter(tags=["changes"])
 MAX_WAIT_SECONDS = 60
 
 LastEventId = Annotated[
-    str | None, Header(alias="Last-Event-ID", description="Where to go on; what a browser sends by itself.")
+    str,
+    Header(
+        alias="Last-Event-ID",
+        description="Where to go on; what a browser sends by itself.",
+        pattern="^[0-9]{1,18}$",
+    ),
 ]
+
+
+EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string"},
+        "id": {"type": "string"},
+        "data": {"type": "string"},
+        "retry": {"type": "integer"},
+    },
+}
 
 
 class Since(Query):
@@ -46,7 +61,7 @@ class Since(Query):
 
 def _described(shape: type[shapes.Changes] | type[shapes.ChangedSessions]) -> dict[int | str, dict[str, Any]]:
     described = answers(shape, 200, 404, 409, 503)
-    described[200]["content"][MEDIA_TYPE] = {"schema": {"type": "string"}}
+    described[200]["content"][MEDIA_TYPE] = {"schema": EVENT}
     return described
 
 
@@ -57,7 +72,7 @@ async def follow_session(
     parts: PartsOf,
     caller: CallerOf,
     view: View,
-    last_event_id: LastEventId = None,
+    last_event_id: LastEventId = "",
 ) -> Response:
     """What changed in a session, then each change as it is committed.
 
@@ -80,7 +95,7 @@ async def follow_everything(
     parts: PartsOf,
     caller: CallerOf,
     view: View,
-    last_event_id: LastEventId = None,
+    last_event_id: LastEventId = "",
 ) -> Response:
     """Which sessions changed, and which questions, of those that the caller may see.
 
@@ -98,10 +113,6 @@ async def follow_everything(
     return EventStream(parts.feeds.listing(view, caller, since))
 
 
-def _since(wanted: Since, last_event_id: str | None) -> int | None:
+def _since(wanted: Since, last_event_id: str) -> int | None:
     """Where to go on. A browser that comes back repeats its first address, and adds what it saw last."""
-    if last_event_id is None:
-        return wanted.since
-    if not (last_event_id.isascii() and last_event_id.isdigit()) or int(last_event_id[:20]) > MAX_INT:
-        raise InvalidInput("Last-Event-ID is the id of an event of this feed: a number.")
-    return int(last_event_id)
+    return int(last_event_id) if last_event_id else wanted.since

@@ -6,26 +6,46 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 from fastapi import Query as QueryOf
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
-from holdfast.errors import InvalidInput
 from holdfast.model.question import Answer, QuestionStatus
 from holdfast.server import shapes
 from holdfast.server.inbox import as_shape, as_shapes
-from holdfast.server.routes.common import UUID, Body, CallerOf, PartsOf, Query, View, answers, rendered
+from holdfast.server.routes.common import (
+    Body,
+    CallerOf,
+    PartsOf,
+    Query,
+    View,
+    answers,
+    integral,
+    one_or_more,
+    rendered,
+)
 
 router = APIRouter(prefix="/api/questions", tags=["questions"])
 
-SetPath = Annotated[str, Path(alias="id", description="The question set's id.", pattern=UUID)]
+UUID4 = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
+
+SetPath = Annotated[str, Path(alias="id", description="The question set's id.", pattern=UUID4)]
+
+
+EVERY_STATUS = frozenset(QuestionStatus)
 
 
 class Listing(Query):
-    status: Annotated[str, Field(description="One status, or several with commas.")] | None = None
+    status: (
+        Annotated[
+            str,
+            Field(description="One status, or several with commas.", pattern=one_or_more(QuestionStatus)),
+        ]
+        | None
+    ) = None
 
 
 class GivenAnswer(Body):
-    question_index: Annotated[int, Field(ge=0, le=1000)]
+    question_index: Annotated[int, Field(ge=0, le=1000), BeforeValidator(integral)]
     selected_option: str | None = None
     selected_options: list[str] | None = None
     custom_text: str | None = None
@@ -44,7 +64,8 @@ async def list_questions(
     wanted: Annotated[Listing, QueryOf()], parts: PartsOf, caller: CallerOf, view: View
 ) -> Response:
     """Question sets that the caller may see, oldest first."""
-    found = await parts.inbox.list(view, caller.principal, _statuses(wanted.status))
+    statuses = frozenset(map(QuestionStatus, wanted.status.split(","))) if wanted.status else EVERY_STATUS
+    found = await parts.inbox.list(view, caller.principal, statuses)
     return rendered(shapes.QuestionSets(questions=as_shapes(found)))
 
 
@@ -77,13 +98,3 @@ async def reject_question(
     """Refuse to answer, with or without a reason."""
     reason = None if body is None else body.reason
     return rendered(as_shape(await parts.inbox.reject(view, caller, set_id, reason)))
-
-
-def _statuses(text: str | None) -> frozenset[QuestionStatus]:
-    if text is None:
-        return frozenset(QuestionStatus)
-    try:
-        return frozenset(QuestionStatus(each) for each in text.split(","))
-    except ValueError:
-        known = ", ".join(QuestionStatus)
-        raise InvalidInput(f"{text!r} is not a status of question sets; it is one of {known}.") from None

@@ -41,7 +41,10 @@ def _documents() -> dict[int | str, dict[str, Any]]:
     described: dict[int | str, dict[str, Any]] = {
         200: {
             "description": "The session, to be saved as a file.",
-            "content": {kind: {"schema": {"type": "string"}} for kind in MEDIA_TYPES.values()},
+            "content": {
+                MEDIA_TYPES[Format.MARKDOWN]: {"schema": {"type": "string"}},
+                MEDIA_TYPES[Format.JSON]: {"schema": {"$ref": "#/components/schemas/Session"}},
+            },
         }
     }
     for problem in (400, 401, 403, 404, 429):

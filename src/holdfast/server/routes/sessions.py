@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter
 from fastapi import Query as QueryOf
-from pydantic import AwareDatetime, Field, field_validator
+from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from holdfast.errors import InvalidInput, NotFound
@@ -23,12 +23,16 @@ from holdfast.server.routes.common import (
     JSON,
     UUID,
     Body,
+    Label,
+    Moment,
     PartsOf,
     Query,
     SessionPath,
+    Text,
     TurnPath,
     View,
     answers,
+    one_or_more,
     rendered,
 )
 from holdfast.store.options import HistoryOptions, SessionFilter, SessionOrder
@@ -41,21 +45,37 @@ LATEST = 50
 """Messages that come with a session of which only the latest were asked for."""
 
 
+Title = Annotated[Text, Field(max_length=1000)]
+
+CURSOR = "^(created|updated)-[0-9]{1,18}-[0-9]{1,18}$"
+
+
+def _optional(schema: dict[str, Any]) -> None:
+    """A field that may be left out, and then says nothing, whatever its default in Python."""
+    schema.pop("default", None)
+
+
 class NewSession(Body):
     repo_id: Annotated[str, Field(pattern=UUID)]
-    agent: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    title: Annotated[str, Field(max_length=1000)] | None = None
+    agent: Label | None = None
+    title: Title | None = None
 
 
 class Listing(Query):
     repo_id: Annotated[str, Field(pattern=UUID)] | None = None
-    status: Annotated[str, Field(description="One status, or several with commas.")] | None = None
-    agent: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    q: Annotated[str, Field(min_length=1, max_length=200, description="Some of the title.")] | None = None
+    status: (
+        Annotated[
+            str,
+            Field(description="One status, or several with commas.", pattern=one_or_more(SessionStatus)),
+        ]
+        | None
+    ) = None
+    agent: Label | None = None
+    q: Annotated[Label, Field(description="Some of the title.")] | None = None
     order: Literal["created", "updated"] = "created"
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20
     offset: Annotated[int, Field(**COUNTING)] = 0
-    before: Annotated[str, Field(max_length=100, description="The `next` of the page before.")] | None = None
+    before: Annotated[str, Field(description="The `next` of the page before.", pattern=CURSOR)] | None = None
 
 
 class Details(Query):
@@ -63,40 +83,33 @@ class Details(Query):
 
 
 class Patch(Body):
-    title: Annotated[str, Field(max_length=1000)] | None = None
-    description: str | None = None
-    category: Annotated[str, Field(max_length=512)] | None = None
-    status: Literal["archived", "completed"] | None = None
-    is_public: bool | None = None
-    is_draft: bool | None = None
+    title: Title | None = None
+    description: Text | None = None
+    category: Text | None = None
+    status: Literal["archived", "completed"] = Field("archived", json_schema_extra=_optional)
+    is_public: bool = Field(False, json_schema_extra=_optional)
+    is_draft: bool = Field(False, json_schema_extra=_optional)
     custom: dict[str, Any] = Field(default_factory=dict)
     """Merged by RFC 7396: a null removes a key."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Merged into `custom.metadata`."""
 
-    @field_validator("status", "is_public", "is_draft")
-    @classmethod
-    def _not_cleared(cls, value: object) -> object:
-        if value is None:
-            raise ValueError("it cannot be null; leave it out")
-        return value
-
 
 class Prompt(Body):
-    text: Annotated[str, Field(min_length=1)]
+    text: Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", description="Not only blanks.")]
 
 
 class Mode(Body):
-    mode: Annotated[str, Field(min_length=1, max_length=512)]
+    mode: Label
 
 
 class Config(Body):
-    config_id: Annotated[str, Field(min_length=1, max_length=512)]
+    config_id: Label
     value: str | bool | int | float
 
 
 class History(Query):
-    since: Annotated[AwareDatetime, Field(description="Only messages later than this.")] | None = None
+    since: Annotated[Moment, Field(description="Only messages later than this.")] | None = None
     after: Annotated[int, Field(description="Only messages after this `seq`.", **COUNTING)] | None = None
     before: Annotated[int, Field(description="The latest before this `seq`.", **COUNTING)] | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
@@ -123,14 +136,14 @@ async def create_session(new: NewSession, parts: PartsOf, view: View) -> Respons
 
 @router.get("", responses=answers(shapes.SessionPage, 200, 404))
 async def list_sessions(wanted: Annotated[Listing, QueryOf()], view: View) -> Response:
-    """Sessions, newest first, without their messages."""
+    """Sessions, newest first, without their messages. A further page goes on in the order of the first."""
     page = await view.list(
         SessionFilter(
             repo_id=RepoId(wanted.repo_id) if wanted.repo_id else None,
             status=set(wanted.status.split(",")) if wanted.status is not None else None,
             agent_id=wanted.agent,
             text=wanted.q,
-            order=SessionOrder(wanted.order),
+            order=SessionOrder(wanted.before.partition("-")[0] if wanted.before else wanted.order),
             limit=wanted.limit,
             offset=wanted.offset,
             before=wanted.before,
@@ -160,7 +173,7 @@ async def patch_session(session_id: SessionPath, patch: Patch, parts: PartsOf, v
     given = {name: getattr(patch, name) for name in patch.model_fields_set - {"status", "custom", "metadata"}}
     custom = patch.custom | ({"metadata": patch.metadata} if patch.metadata else {})
     session = await view.patch(session_id, SessionPatch(**given, custom=custom))
-    if patch.status is not None:
+    if "status" in patch.model_fields_set:
         session = await _end(parts, view, session.id, SessionStatus(patch.status))
     return rendered(shapes.Session.of(session, await _repo(view, session)))
 
