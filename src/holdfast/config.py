@@ -118,6 +118,8 @@ class Settings(BaseSettings):
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
     agents: dict[str, dict[str, Any]] = {}
     """`[agents.NAME]`: the entries of the catalogue that are not there by default."""
+    routing: dict[str, Any] = {}
+    """`[routing]` and `[[routing.bindings]]`: which agent answers which chat."""
 
     @property
     def store_url(self) -> str:

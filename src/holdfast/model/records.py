@@ -1,4 +1,4 @@
-"""The smaller rows: compactions, repositories, tokens, audit entries."""
+"""The smaller rows: compactions, repositories, tokens, bindings, moves of sessions, audit entries."""
 
 from __future__ import annotations
 
@@ -90,6 +90,14 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     process_group: int
     started: float
     """When its leader was started: with the number, what tells it from a later one."""
+
+
+class BindingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A binding as it is kept. Those that were added first come first."""
+
+    number: int
+    rule: dict[str, Any]
+    created_at: datetime
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

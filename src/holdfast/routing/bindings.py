@@ -11,7 +11,7 @@ worked out only when somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -59,12 +59,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Those among which was decided."""
 
     @property
-    def rejected(self) -> Sequence[Rejected]:
+    def rejected(self) -> list[Rejected]:
         """Every other binding, and why it was not chosen."""
         return list(self.bindings.rejected(self))
 
     @property
-    def ambiguous(self) -> Sequence[Rejected]:
+    def ambiguous(self) -> list[Rejected]:
         """The bindings that fit just as well, and only come later."""
         return [each for each in self.rejected if each.matches and each.reason == _LATER]
 

@@ -91,7 +91,7 @@ class Append(msgspec.Struct, frozen=True):
     def is_plain(self) -> bool:
         """Whether nothing has to be looked at before the messages can be written."""
         simple = not any(each.repeatable or each.open for each in self.messages)
-        return simple and self.expected_revision is None
+        return simple and self.expected_revision is None and self.scope.lease is None
 
     async def __call__(self, tx: Transaction) -> list[Message]:
         found = await sessions.find(tx, self.scope, self.ref, writing=True)

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.errors import AccessDenied, SessionNotFound
 from holdfast.model.key import SessionKey
+from holdfast.model.lease import Lease
 from holdfast.model.principal import LOCAL, Principal
 from holdfast.model.session import SessionRef
 from holdfast.model.status import SessionStatus
@@ -30,6 +31,8 @@ class Scope(msgspec.Struct, frozen=True):
     principal: Principal | None = LOCAL
     """None: the program itself, which may touch every organization's sessions."""
     agent: str | None = None
+    lease: Lease | None = None
+    """Given, every write to its session is refused once a later holder has come."""
 
     @property
     def organization(self) -> str:
@@ -55,6 +58,11 @@ class Scope(msgspec.Struct, frozen=True):
             raise AccessDenied(
                 f"{session} belongs to agent {agent!r}; agent {self.agent!r} has no access to it."
             )
+
+    def admit_admin(self, what: str) -> None:
+        if self.agent is not None or (self.principal is not None and not self.principal.is_admin):
+            who = f"agent {self.agent!r}" if self.agent is not None else self.user
+            raise AccessDenied(f"Only an admin may {what}; {who} is none.")
 
     def may_list(self, owner: str | None) -> bool:
         """Whether this caller sees sessions of `owner` in a listing. Members list their own."""

@@ -10,6 +10,7 @@ from holdfast.errors import Conflict, InvalidInput, NotFound, RevisionConflict, 
 from holdfast.model.content import encode_json
 from holdfast.model.ids import RepoId, SessionId, id_bytes, id_text
 from holdfast.model.key import SessionKey
+from holdfast.model.lease import Lease, LeaseLost
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef, merge_custom, own_key
 from holdfast.model.status import SessionStatus, after_append, after_compaction, require_transition
 from holdfast.model.times import from_ms
@@ -30,6 +31,8 @@ async def find(tx: Transaction, scope: Scope, ref: SessionRef, *, writing: bool)
         raise SessionNotFound(ref)
     found = found_from_row(row)
     scope.admit(found, ref, writing=writing)
+    if writing and scope.lease is not None and scope.lease.session_id == id_text(found.id):
+        await _require_holder(tx, found.pk, scope.lease)
     return found
 
 
@@ -48,6 +51,7 @@ async def get(tx: Transaction, scope: Scope, ref: SessionRef) -> Session:
 
 async def lookup(tx: Transaction, scope: Scope, key: SessionKey) -> Session | None:
     """The session of `key`, if there is one."""
+    scope.admit_key(key)
     row = await tx.one("session_by_key", scope.organization, str(key))
     if row is None:
         return None
@@ -278,6 +282,12 @@ def _status_columns(found: Found, change: SessionPatch) -> dict[str, Any]:
 def _update_sql(columns: tuple[str, ...]) -> str:
     assignments = ", ".join(f"{name} = ${number}" for number, name in enumerate(columns, 1))
     return checked(f"UPDATE sessions SET {assignments} WHERE pk = ${len(columns) + 1}")
+
+
+async def _require_holder(tx: Transaction, pk: int, lease: Lease) -> None:
+    row = await tx.one("lease_token", pk)
+    if row is None or row[0] != lease.token:
+        raise LeaseLost(lease.session_id)
 
 
 async def _by_pk(tx: Transaction, pk: int) -> Session:

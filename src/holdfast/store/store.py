@@ -14,21 +14,34 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from holdfast.errors import InvalidInput
+import msgspec
+
+from holdfast.errors import AccessDenied, InvalidInput
 from holdfast.model.content import Content
 from holdfast.model.ids import CompactionId, MessageId, RepoId, SessionId, TokenId, TurnId
 from holdfast.model.key import SessionKey
+from holdfast.model.lease import Lease
 from holdfast.model.message import Message
 from holdfast.model.principal import Principal
-from holdfast.model.records import AuditEntry, Compaction, NewCompaction, ProcessRecord, Repo, Token
+from holdfast.model.records import (
+    AuditEntry,
+    BindingRecord,
+    Compaction,
+    NewCompaction,
+    ProcessRecord,
+    Repo,
+    Token,
+)
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
 from holdfast.model.status import SessionStatus
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, TurnProgress
 from holdfast.store import (
+    bindings,
     changes,
     check,
     chunks,
     feed,
+    leases,
     listing,
     messages,
     processes,
@@ -77,21 +90,24 @@ class Store:
 
     def as_agent(self, agent_id: str) -> Store:
         """The view of one agent: the sessions of others answer `AccessDenied`."""
-        return Store(self._runtime, Scope(self._scope.principal, agent_id))
+        return Store(self._runtime, msgspec.structs.replace(self._scope, agent=agent_id))
 
     def as_principal(self, principal: Principal) -> Store:
         """The view of a caller: what they may not see is not found."""
-        return Store(self._runtime, Scope(principal, self._scope.agent))
+        return Store(self._runtime, msgspec.structs.replace(self._scope, principal=principal))
 
     def as_system(self) -> Store:
         """The view of the program itself, across organizations: for recovery and supervision only."""
-        return Store(self._runtime, Scope(None, self._scope.agent))
+        return Store(self._runtime, msgspec.structs.replace(self._scope, principal=None))
+
+    def under_lease(self, lease: Lease) -> Store:
+        """The view of who runs a session's turn: once another holder has come, it cannot write there."""
+        return Store(self._runtime, msgspec.structs.replace(self._scope, lease=lease))
 
     # Sessions
 
     async def get_or_create(self, key: SessionKey, defaults: NewSession | None = None) -> Session:
         """The session of `key`. The same key gives the same session, however many callers race."""
-        self._scope.admit_key(key)
         existing = await self._read(sessions.lookup, key)
         if existing is not None:
             return existing
@@ -138,7 +154,7 @@ class Store:
         now = runtime.clock()
         prepared = runtime.prepared(new, now, turn_id)
         append = messages.Append(self._scope, ref, prepared, now, self._engine.owner, expected_revision)
-        stored = await self._engine.write(append)
+        stored = await self._admitted(self._engine.write(append))
         runtime.catching_up.nudge()
         return stored
 
@@ -254,6 +270,39 @@ class Store:
         """Every pending turn, across sessions: what a crash may have left."""
         return await self._engine.read(turns.pending)
 
+    # The turn's lease: one runs a session's turn at a time, across processes
+
+    async def take_lease(self, ref: SessionRef, seconds: float) -> Lease | None:
+        """The right to run a session's turn, for so long; None while somebody else has it."""
+        now = self._runtime.clock()
+        return await self._write(leases.take, ref, now, now + round(seconds * 1000))
+
+    async def renew_lease(self, lease: Lease, seconds: float) -> bool:
+        """Keep the lease for so long from now; whether somebody wants the turn interrupted."""
+        return await self._write(leases.renew, lease, self._runtime.clock() + round(seconds * 1000))
+
+    async def release_lease(self, lease: Lease, *, leave_joined: bool = False) -> bool:
+        """Give the lease up. False, and it goes on, when somebody joined whom nobody has answered yet."""
+        return await self._write(leases.release, lease, self._runtime.clock(), leave_joined=leave_joined)
+
+    async def join_turn(self, ref: SessionRef, message: Message) -> Message | None:
+        """Say something into the turn that runs; None when none does, and then nothing is said."""
+        runtime = self._runtime
+        now = runtime.clock()
+        append = messages.Append(
+            self._scope, ref, runtime.prepared([message], now, None), now, self._engine.owner
+        )
+        return await self._write(leases.join, append)
+
+    async def interrupt_turn(self, ref: SessionRef) -> bool:
+        """Ask whoever runs the session's turn to stop; whether there is one."""
+        return await self._write(leases.interrupt, ref, self._runtime.clock())
+
+    async def lease_seconds(self, ref: SessionRef) -> float:
+        """How long the lease of a session still lasts if nobody renews it; 0 when it is free."""
+        expires_at = await self._read(leases.expiry, ref)
+        return max(0.0, (expires_at - self._runtime.clock()) / 1000)
+
     # Compactions
 
     async def commit_compaction(
@@ -331,7 +380,7 @@ class Store:
             async for item in items:
                 yield item
 
-    # Repositories, tokens, audit
+    # Repositories, tokens, bindings, audit
 
     async def save_repos(self, repos: Sequence[Repo]) -> Sequence[Repo]:
         return await self._write(records.save_repos, repos=repos, now=self._runtime.clock())
@@ -371,6 +420,16 @@ class Store:
 
     async def revoke_token(self, token_id: TokenId) -> Token:
         return await self._write(records.revoke_token, token_id=token_id, now=self._runtime.clock())
+
+    async def add_binding(self, rule: dict[str, Any]) -> BindingRecord:
+        return await self._write(bindings.add, rule, self._runtime.clock())
+
+    async def list_bindings(self) -> Sequence[BindingRecord]:
+        """The bindings that are kept here, in the order in which they count."""
+        return await self._read(bindings.every)
+
+    async def remove_binding(self, number: int) -> BindingRecord:
+        return await self._write(bindings.remove, number)
 
     async def audit(
         self, action: str, outcome: str, *, subject: str | None = None, detail: dict[str, Any] | None = None
@@ -445,12 +504,26 @@ class Store:
         return await self._write(sessions.create, new, session_id, self._runtime.clock(), reuse=reuse)
 
     async def _read(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs))
+        return await self._admitted(self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs)))
 
     async def _snapshot(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs), snapshot=True)
+        return await self._admitted(
+            self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs), snapshot=True)
+        )
 
     async def _write(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        result = await self._engine.write(lambda tx: operation(tx, self._scope, *args, **kwargs))
+        result = await self._admitted(
+            self._engine.write(lambda tx: operation(tx, self._scope, *args, **kwargs))
+        )
         self._runtime.catching_up.nudge()
         return result
+
+    async def _admitted(self, work: Awaitable[T]) -> T:
+        """The result; a denial is recorded before it is answered."""
+        try:
+            return await work
+        except AccessDenied as denial:
+            await self.audit(
+                "store.access", "denied", subject=self._scope.agent, detail={"reason": str(denial)}
+            )
+            raise

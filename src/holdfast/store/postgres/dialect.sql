@@ -39,3 +39,7 @@ WITH said AS (
     FROM said m JOIN head ON head.session_pk = m.session_pk
 )
 SELECT session_pk, seq, rev FROM head
+
+-- Shared until the end of the transaction: nobody takes the lease over before what it guards is written.
+-- name: lease_token
+SELECT token FROM turn_leases WHERE session_pk = $1 FOR SHARE

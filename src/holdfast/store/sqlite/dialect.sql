@@ -12,3 +12,6 @@ SELECT group_concat(message, ','), max(seq), count(*) FROM (
 
 -- name: insert_chunk
 INSERT INTO chunks (pk, message_pk, rev, text) VALUES ({{chunk_top}} + 1, $1, $2, $3)
+
+-- name: lease_token
+SELECT token FROM turn_leases WHERE session_pk = $1

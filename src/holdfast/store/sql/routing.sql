@@ -1,0 +1,36 @@
+-- name: insert_binding
+INSERT INTO bindings (organization, rule, created_at) VALUES ($1, $2, $3) RETURNING pk
+
+-- name: bindings
+SELECT pk, rule, created_at FROM bindings WHERE organization = $1 ORDER BY pk
+
+-- name: delete_binding
+DELETE FROM bindings WHERE organization = $1 AND pk = $2 RETURNING pk, rule, created_at
+
+-- A lease that has ended stays as a row, so that its token is never given again. 0 is "released".
+-- name: take_lease
+INSERT INTO turn_leases (session_pk, token, expires_at, interrupted, joined) VALUES ($1, 1, $2, 0, 0)
+ON CONFLICT (session_pk) DO UPDATE
+SET token = turn_leases.token + 1, expires_at = excluded.expires_at, interrupted = 0, joined = 0
+WHERE turn_leases.expires_at <= $3
+RETURNING token
+
+-- name: renew_lease
+UPDATE turn_leases SET expires_at = $1 WHERE session_pk = $2 AND token = $3 AND expires_at > 0
+RETURNING interrupted
+
+-- name: release_lease
+UPDATE turn_leases SET expires_at = 0 WHERE session_pk = $1 AND token = $2 AND (joined = 0 OR $3 = 1)
+RETURNING token
+
+-- name: go_on_with_joined
+UPDATE turn_leases SET joined = 0 WHERE session_pk = $1 AND token = $2 AND expires_at > 0 RETURNING token
+
+-- name: join_lease
+UPDATE turn_leases SET joined = joined + 1 WHERE session_pk = $1 AND expires_at > $2 RETURNING token
+
+-- name: interrupt_lease
+UPDATE turn_leases SET interrupted = 1 WHERE session_pk = $1 AND expires_at > $2 RETURNING token
+
+-- name: lease_expiry
+SELECT expires_at FROM turn_leases WHERE session_pk = $1
