@@ -11,6 +11,7 @@ from holdfast.cli import (
     agents,
     answer,
     ask,
+    bindings,
     db,
     doctor,
     inbox,
@@ -42,6 +43,7 @@ app.command("doctor")(doctor.doctor)
 app.command("demo-agent")(agents.demo_agent)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(questions.app, name="questions")
+app.add_typer(bindings.app, name="bindings")
 app.add_typer(db.app, name="db")
 app.add_typer(token.app, name="token")
 
