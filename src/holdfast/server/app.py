@@ -11,6 +11,7 @@ from uuid import uuid4
 import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,7 +21,7 @@ from holdfast.server import problems, shapes
 from holdfast.server.gate import Gate
 from holdfast.server.limits import RateLimit
 from holdfast.server.parts import Parts
-from holdfast.server.routes import admin, feeds, operations, questions, reading, repos, sessions
+from holdfast.server.routes import admin, compactions, feeds, operations, questions, reading, repos, sessions
 from holdfast.server.routes.common import problem_answer
 from holdfast.telemetry import bound
 
@@ -42,10 +43,10 @@ def create_app(parts: Parts) -> ASGIApp:
     )
     api.state.parts = parts
     problems.add_handlers(api)
-    for module in (sessions, feeds, questions, repos, reading, admin, operations):
+    for module in (sessions, compactions, feeds, questions, repos, reading, admin, operations):
         api.include_router(module.router)
     api.add_route("/", _page, include_in_schema=False)
-    api.mount("/assets", StaticFiles(directory=WEB / "assets"))
+    api.mount("/assets", GZipMiddleware(StaticFiles(directory=WEB / "assets")))
     api.openapi = lambda: _described(api)  # type: ignore[method-assign]
     settings = parts.settings.server
     per_second = settings.requests_per_second

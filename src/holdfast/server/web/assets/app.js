@@ -91,6 +91,7 @@ async function start() {
     k: () => step(-1),
     c: () => shown.composer?.focus(),
     g: () => shown.timeline?.toEnd(),
+    s: () => shown.composer?.stopTurn(),
     Escape: () => location.hash !== "" && (location.hash = "#/"),
     choose: (number) => (shown instanceof Inbox ? shown.choose(number) : null),
   });

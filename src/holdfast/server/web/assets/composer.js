@@ -25,7 +25,7 @@ export class Composer {
       onkeydown: (event) => this.#typed(event),
     });
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
-    this.stop = iconButton("stop", "Stop the turn (Esc)", { class: "icon-button stop", onclick: () => this.#stop() });
+    this.stop = iconButton("stop", "Stop the turn (s)", { class: "icon-button stop", onclick: () => this.stopTurn() });
     this.send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));
     this.queue = h("ol", { class: "queue", "aria-label": "Prompts that wait" });
     this.form = h(
@@ -43,7 +43,7 @@ export class Composer {
 
   update() {
     const { session, pending } = this.conversation;
-    const isLive = !(session.status in ENDED);
+    const isLive = !(session.status in ENDED) && !this.actions.isStarting;
     this.form.hidden = !isLive;
     this.ended.hidden = isLive;
     this.stop.hidden = !pending.length;
@@ -80,7 +80,9 @@ export class Composer {
     this.send.disabled = false;
   }
 
-  async #stop() {
+  /** Stop what the agent is doing; the session goes on. */
+  async stopTurn() {
+    if (!this.conversation.pending.length) return;
     try {
       await post(`/api/sessions/${this.conversation.id}/cancel`);
     } catch (problem) {
@@ -92,9 +94,6 @@ export class Composer {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       this.form.requestSubmit();
-    } else if (event.key === "Escape" && this.conversation.pending.length && !this.text.value) {
-      event.stopPropagation();
-      this.#stop();
     }
   }
 
@@ -115,6 +114,10 @@ export class Composer {
   }
 
   #showEnd(session) {
+    if (this.actions.isStarting) {
+      this.ended.replaceChildren(h("p", {}, "Starting the agent…"));
+      return;
+    }
     const canResume = session.status === "completed" || session.status === "cancelled";
     this.ended.replaceChildren(
       h("p", {}, ENDED[session.status]),

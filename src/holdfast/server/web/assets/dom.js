@@ -27,9 +27,9 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A picture of the sprite. It says nothing to a screen reader: what it is on has a name. */
+/** A picture of those in index.html. It says nothing to a screen reader: what it is on has a name. */
 export function icon(name) {
-  const use = svg("use", { href: `/assets/icons.svg#${name}` });
+  const use = svg("use", { href: `#icon-${name}` });
   return svg("svg", { class: "icon", "aria-hidden": "true", viewBox: "0 0 16 16" }, use);
 }
 

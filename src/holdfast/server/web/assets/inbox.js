@@ -1,6 +1,7 @@
 // Everything that waits for a person, of all agents, and what was settled last.
 
 import { view } from "./address.js";
+import { get } from "./api.js";
 import { arrange, button, h, icon } from "./dom.js";
 import { canNotify, notify } from "./notifications.js";
 import { QuestionCard } from "./question-card.js";
@@ -10,6 +11,7 @@ const SETTLED = 12;
 
 export class Inbox {
   #cards = new Map();
+  #fetched = new Set();
   #changed = () => this.#render();
 
   constructor() {
@@ -78,6 +80,7 @@ export class Inbox {
       .filter((set) => set.status !== "pending")
       .sort((a, b) => b.updatedAt.localeCompare(a.updatedAt))
       .slice(0, SETTLED);
+    this.#fetchSessions(waiting);
     const hadFocus = this.waiting.contains(document.activeElement);
     arrange(this.waiting, waiting.map((set) => this.#card(set)));
     arrange(this.settled, settled.map((set) => this.#card(set)));
@@ -86,6 +89,15 @@ export class Inbox {
     this.count.textContent = waiting.length ? `${waiting.length} ${waiting.length === 1 ? "waits" : "wait"} for you` : "All answered";
     // An answered card leaves; the hands stay on the keyboard.
     if (hadFocus && !this.waiting.contains(document.activeElement)) this.#focus(this.#pending[0]);
+  }
+
+  /** Sessions that the list has not come to yet. */
+  #fetchSessions(sets) {
+    for (const { sessionId } of sets) {
+      if (!sessionId || store.sessions.has(sessionId) || this.#fetched.has(sessionId)) continue;
+      this.#fetched.add(sessionId);
+      get(`/api/sessions/${sessionId}`, { messages: "none" }).then((session) => store.putSessions([session]), () => {});
+    }
   }
 
   #card(set) {

@@ -35,8 +35,10 @@ export class QuestionCard {
   update() {}
 
   questionsChanged() {
-    const state = `${this.set?.status}${this.set?.updatedAt}`;
+    const session = store.sessions.get(this.set?.sessionId);
+    const state = [this.set?.status, this.set?.updatedAt, this.inInbox && session && nameOf(session)].join();
     if (state === this.#shown) return;
+    if (this.#shown && this.isPending && this.element.querySelector(":focus")) return; // somebody is answering it
     this.#shown = state;
     this.element.classList.toggle("pending", this.isPending);
     this.element.dataset.status = this.set?.status ?? "gone";

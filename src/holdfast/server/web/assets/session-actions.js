@@ -8,8 +8,13 @@ import { nameOf, store } from "./store.js";
 import { toast } from "./toast.js";
 
 export class SessionActions {
-  constructor(conversation) {
+  /** Whether its agent is being started again, and cannot be told anything yet. */
+  isStarting = false;
+
+  /** `changed` is called when that changes. */
+  constructor(conversation, changed) {
     this.conversation = conversation;
+    this.changed = changed;
     this.path = `/api/sessions/${conversation.id}`;
     this.menu = h("div", { class: "menu", popover: "auto", id: `actions-${conversation.id}` });
     this.element = h(
@@ -27,7 +32,11 @@ export class SessionActions {
   }
 
   async resume() {
+    this.isStarting = true;
+    this.changed();
     await this.#do(post(`${this.path}/resume`));
+    this.isStarting = false;
+    this.changed();
   }
 
   async fork() {

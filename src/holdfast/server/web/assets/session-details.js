@@ -51,11 +51,12 @@ export class SessionDetails {
     return fields;
   }
 
-  /** The last plan that is on the page. */
+  /** The plan that is under way, if it is not far back. */
   #plan() {
-    const { lastSeq, bySeq } = this.conversation;
+    const { lastSeq, bySeq, pending } = this.conversation;
     for (let seq = lastSeq; seq > Math.max(0, lastSeq - 200); seq--) {
-      if (bySeq.get(seq)?.content.type === "plan") return bySeq.get(seq);
+      const message = bySeq.get(seq);
+      if (message?.content.type === "plan") return message.turnId === pending[0]?.id ? message : null;
     }
     return null;
   }

@@ -23,7 +23,7 @@ export class SessionList {
     this.search = h("input", { type: "search", placeholder: "Search", "aria-label": "Search sessions", oninput: () => this.#typed() });
     this.status = filterSelect("status", "Status", STATUSES);
     this.agent = filterSelect("agent", "Agent", []);
-    this.repo = filterSelect("repoId", "Repository", []);
+    this.repo = filterSelect("repoId", "Repo", []);
     this.rows = h("ul", { class: "rows" });
     this.note = h("p", { class: "note muted", role: "status" });
     this.end = h("div", { class: "end" });
@@ -199,7 +199,7 @@ function filterSelect(name, label, choices) {
 function fill(element, choices) {
   const { value } = element;
   element.replaceChildren(element.firstElementChild, ...choices.map(([id, name]) => h("option", { value: id }, name)));
-  element.value = filters()[{ Status: "status", Agent: "agent", Repository: "repoId" }[element.ariaLabel]] ?? value;
+  element.value = filters()[{ Status: "status", Agent: "agent", Repo: "repoId" }[element.ariaLabel]] ?? value;
 }
 
 const clearFilters = () => setFilters({ status: "", agent: "", repoId: "", q: "" });

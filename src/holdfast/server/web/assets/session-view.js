@@ -58,7 +58,7 @@ export class SessionView {
 
   #build() {
     const { conversation } = this;
-    this.actions = new SessionActions(conversation);
+    this.actions = new SessionActions(conversation, () => this.composer.update());
     this.composer = new Composer(conversation, this.actions, () => this.timeline.toEnd());
     this.details = new SessionDetails(conversation, (mode) => this.#setMode(mode), (id, value) => this.#setConfig(id, value));
     this.heading = h("h1", { tabindex: "-1" });

@@ -11,7 +11,8 @@ const KEYS = [
   ["1 … 9", "take that answer, in the inbox"],
   ["c", "write to the agent"],
   ["g", "to the latest message"],
-  ["Esc", "back; in an empty prompt: stop the turn"],
+  ["s", "stop the turn"],
+  ["Esc", "leave a field; back to all sessions"],
   ["Enter", "send; Shift Enter for a new line"],
   ["?", "this list"],
 ];

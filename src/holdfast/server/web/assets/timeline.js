@@ -1,22 +1,24 @@
 // The messages of a session, of which only those near the eye are on the page.
 //
-// They stand in stretches of fifty. A stretch that is far away is an empty box as high as it was,
-// or as it may be; coming near, it is filled, from the server if need be. So a session of 100,000
-// messages opens at its end at once, and its scroll bar tells the truth.
+// They stand in stretches of fifty, and fifty stretches on a shelf. A shelf or stretch that is far
+// away is an empty box as high as it was, or as it may be; coming near, it is filled, from the
+// server if need be. So a session of 100,000 messages opens at its end at once, and its scroll bar
+// tells the truth.
 
 import { compactionFold } from "./compaction-fold.js";
 import { arrange, h } from "./dom.js";
 import { html } from "./markdown.js";
 import { messageView } from "./message.js";
 
-const STRETCH = 50;
+const STRETCH = 50; // messages
+const SHELF = 50; // stretches
 const NEAR = "1600px 0px";
 const LIKELY_HEIGHT = 90; // of a message that was never shown
 const HIGHEST = 12_000_000; // of all of them together: browsers know no higher boxes than 33 million
 const AT_END = 48;
 
 export class Timeline {
-  #stretches = [];
+  #shelves = [];
   #views = new Map();
   #unfolded = new Set();
   #near = new Set();
@@ -27,7 +29,9 @@ export class Timeline {
     this.scroller = scroller;
     this.element = h("div", { class: "timeline", role: "log", "aria-label": "Conversation", "aria-live": "off" });
     this.followsEnd = true;
-    this.observer = new IntersectionObserver((entries) => this.#moved(entries), { root: scroller, rootMargin: NEAR });
+    const near = { root: scroller, rootMargin: NEAR };
+    this.shelfObserver = new IntersectionObserver((entries) => entries.forEach((each) => this.#shelfMoved(each)), near);
+    this.observer = new IntersectionObserver((entries) => entries.forEach((each) => this.#stretchMoved(each)), near);
     this.grown = new ResizeObserver(() => this.followsEnd && this.toEnd());
     this.grown.observe(this.element);
     this.grown.observe(scroller);
@@ -37,21 +41,21 @@ export class Timeline {
 
   /** Show the end, as far as it is known. What is above comes when the eye does. */
   async open() {
-    this.#make(this.conversation.lastSeq);
-    const last = this.#stretches.at(-1);
-    if (last) await this.#fill(last);
+    this.#make();
+    if (this.#last) await this.#fill(this.#last);
     this.toEnd();
-    this.#stretches.forEach((stretch) => this.observer.observe(stretch.element));
+    for (const shelf of this.#shelves) this.shelfObserver.observe(shelf.element);
   }
 
   close() {
+    this.shelfObserver.disconnect();
     this.observer.disconnect();
     this.grown.disconnect();
   }
 
   /** Show what changed: messages that came or were replaced, and text that was added. */
   apply({ changed, grown, turns, compactions }) {
-    this.#make(this.conversation.lastSeq);
+    this.#make();
     const touched = new Set();
     for (const message of changed) {
       const view = this.#views.get(message.id);
@@ -59,7 +63,8 @@ export class Timeline {
       else touched.add(this.#stretchOf(message.seq));
     }
     for (const { message, text } of grown) this.#views.get(message.id)?.grow(text);
-    for (const stretch of touched) if (stretch.shown || stretch === this.#stretches.at(-1)) this.#arrange(stretch);
+    touched.delete(undefined); // on a shelf that is empty now
+    for (const stretch of touched) if (stretch.shown || stretch === this.#last) this.#arrange(stretch);
     if (turns.length) for (const view of this.#views.values()) view.turnChanged?.();
     if (compactions.length) this.#refold();
   }
@@ -74,37 +79,71 @@ export class Timeline {
     return scrollHeight - scrollTop - clientHeight < AT_END;
   }
 
-  #make(lastSeq) {
-    const wanted = Math.ceil(lastSeq / STRETCH);
-    const height = Math.min(LIKELY_HEIGHT * STRETCH, HIGHEST / wanted);
-    const added = [];
-    for (let number = this.#stretches.length; number < wanted; number++) {
-      const element = h("div", { class: "stretch" });
-      const stretch = { first: number * STRETCH + 1, last: (number + 1) * STRETCH, element, shown: false };
-      element.style.minHeight = `${height}px`;
-      element.stretch = stretch;
-      this.#stretches.push(stretch);
-      added.push(element);
-    }
-    if (!added.length) return;
-    this.element.append(...added);
-    if (added.length === 1) {
-      this.observer.observe(added[0]);
-      if (lastSeq <= this.conversation.lastSeq) this.#stretches.at(-1).element.style.minHeight = "";
-    }
+  // Shelves and stretches
+
+  get #last() {
+    return this.#shelves.at(-1)?.stretches.at(-1);
   }
 
   #stretchOf(seq) {
-    return this.#stretches[Math.ceil(seq / STRETCH) - 1];
+    const number = Math.ceil(seq / STRETCH) - 1;
+    return this.#shelves[Math.floor(number / SHELF)]?.stretches[number % SHELF];
   }
 
-  #moved(entries) {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.#near.add(target.stretch);
-      else this.#near.delete(target.stretch);
-      if (isIntersecting && !target.stretch.shown) this.#fill(target.stretch);
-      else if (!isIntersecting && target.stretch.shown) this.#empty(target.stretch);
+  get #stretches() {
+    return this.#shelves.flatMap((shelf) => shelf.stretches);
+  }
+
+  /** Room for all messages that there are; only the last shelf has its stretches at first. */
+  #make() {
+    const stretches = Math.ceil(this.conversation.lastSeq / STRETCH);
+    this.height = Math.min(LIKELY_HEIGHT * STRETCH, HIGHEST / Math.max(stretches, 1));
+    const added = [];
+    while (this.#shelves.length < Math.ceil(stretches / SHELF)) {
+      const shelf = { first: this.#shelves.length * SHELF, stretches: [], element: h("div", { class: "shelf" }) };
+      shelf.element.style.minHeight = `${this.height * SHELF}px`;
+      shelf.element.shelf = shelf;
+      this.#shelves.push(shelf);
+      added.push(shelf.element);
     }
+    this.element.append(...added);
+    if (added.length === 1) this.shelfObserver.observe(added[0]);
+    if (stretches) this.#furnish(this.#shelves.at(-1), stretches);
+  }
+
+  /** The stretches of a shelf, of `stretches` altogether. */
+  #furnish(shelf, stretches) {
+    const added = [];
+    for (let number = shelf.first + shelf.stretches.length; number < Math.min(stretches, shelf.first + SHELF); number++) {
+      const stretch = { first: number * STRETCH + 1, last: (number + 1) * STRETCH, element: h("div", { class: "stretch" }), shown: false };
+      stretch.element.style.minHeight = `${this.height}px`;
+      stretch.element.stretch = stretch;
+      shelf.stretches.push(stretch);
+      added.push(stretch.element);
+      this.observer.observe(stretch.element);
+    }
+    shelf.element.style.minHeight = "";
+    shelf.element.append(...added);
+  }
+
+  #shelfMoved({ target: { shelf }, isIntersecting }) {
+    if (isIntersecting && !shelf.stretches.length) {
+      this.#furnish(shelf, Math.ceil(this.conversation.lastSeq / STRETCH));
+      if (this.#folds.length) this.#refold();
+    } else if (!isIntersecting && shelf.stretches.length && shelf !== this.#shelves.at(-1)) {
+      shelf.element.style.minHeight = `${shelf.element.offsetHeight}px`;
+      shelf.stretches.filter((stretch) => stretch.shown).forEach((stretch) => this.#empty(stretch));
+      shelf.stretches.forEach((stretch) => this.observer.unobserve(stretch.element));
+      shelf.stretches = [];
+      shelf.element.replaceChildren();
+    }
+  }
+
+  #stretchMoved({ target: { stretch }, isIntersecting }) {
+    if (isIntersecting) this.#near.add(stretch);
+    else this.#near.delete(stretch);
+    if (isIntersecting && !stretch.shown) this.#fill(stretch);
+    else if (!isIntersecting && stretch.shown) this.#empty(stretch);
   }
 
   async #fill(stretch) {
@@ -119,7 +158,7 @@ export class Timeline {
   }
 
   #empty(stretch) {
-    if (stretch === this.#stretches.at(-1)) return;
+    if (stretch === this.#last) return;
     stretch.element.style.minHeight = `${stretch.element.offsetHeight}px`;
     stretch.shown = false;
     for (const message of this.conversation.known(stretch.first, stretch.last)) this.#views.delete(message.id);
@@ -167,11 +206,19 @@ export class Timeline {
   }
 
   #refold() {
+    for (const shelf of this.#shelves) {
+      shelf.element.hidden = this.#isAllFolded(shelf.first * STRETCH + 1, (shelf.first + SHELF) * STRETCH);
+    }
     for (const stretch of this.#stretches) {
-      const ends = this.#folds.some((fold) => stretch.first <= fold.lastSeq && fold.lastSeq <= stretch.last);
-      stretch.element.hidden = !ends && this.#isFolded(stretch.first) && this.#isFolded(stretch.last);
+      stretch.element.hidden = this.#isAllFolded(stretch.first, stretch.last);
       if (stretch.shown) this.#arrange(stretch);
     }
+  }
+
+  /** Whether a fold hides all from one seq to another, and stands elsewhere itself. */
+  #isAllFolded(first, last) {
+    const stands = this.#folds.some((fold) => first <= fold.lastSeq && fold.lastSeq <= last);
+    return !stands && this.#isFolded(first) && this.#isFolded(last);
   }
 
   /** The folds are known only after the first messages are on the page. */

@@ -1,0 +1,57 @@
+"""From nothing to an answered permission request."""
+
+from playwright.async_api import Browser, Page, expect
+
+from tests.server.servers import Served
+from tests.web.visitors import Visitor, visiting
+
+
+async def test_two_clicks_lead_from_nothing_to_a_working_session(
+    own_server: Served, browser: Browser
+) -> None:
+    own_server.start()
+    async with visiting(browser, own_server) as visitor:
+        page = await visitor.open()
+        await page.get_by_role("button", name="Start a demo session").click()
+        await page.get_by_role("button", name="Ask me before it writes").click()
+        question = page.get_by_role("region", name="demo wants your permission")
+        await expect(question).to_contain_text("Write hello.txt")
+        await question.get_by_role("button", name="Allow").first.click()
+        answer = page.get_by_role("article", name="Agent")
+        await expect(answer.last).to_contain_text("everything that led to it is kept here")
+        assert visitor.complaints == []
+        assert visitor.elsewhere == []
+    written = own_server.workspace / "holdfast-demo" / "hello.txt"
+    assert written.read_text() == "Hello from your first session.\n"
+
+
+async def test_the_link_that_serve_prints_signs_in_once(own_server: Served, browser: Browser) -> None:
+    own_server.start()
+    link = next(word for word in own_server.printed.split() if "/sign-in?" in word)
+    async with visiting(browser, own_server, signed_in=False) as visitor:
+        page = await visitor.context.new_page()
+        await page.goto(link)
+        await expect(page.get_by_role("heading", name="Sessions that hold fast")).to_be_visible()
+    async with visiting(browser, own_server, signed_in=False) as another:
+        page = await another.open()
+        await expect(page.get_by_role("heading", name="Sign in to Holdfast")).to_be_visible()
+        await expect(page.get_by_text("holdfast token link")).to_be_visible()
+
+
+async def test_agents_that_are_not_installed_say_how_to_get_them(page: Page) -> None:
+    await page.get_by_role("button", name="New session").first.click()
+    dialog = page.get_by_role("dialog", name="New session")
+    await expect(dialog.get_by_role("radio", name="demo")).to_be_checked()
+    gemini = dialog.get_by_role("radio", name="gemini")
+    await expect(gemini).to_be_disabled()
+    await expect(dialog).to_contain_text("npm install -g @google/gemini-cli")
+
+
+async def test_a_session_begins_with_its_first_prompt(page: Page, visitor: Visitor) -> None:
+    await page.get_by_role("button", name="New session").first.click()
+    dialog = page.get_by_role("dialog", name="New session")
+    await dialog.get_by_label("Prompt").fill("Greet me.\nsay Hello there")
+    await dialog.get_by_role("button", name="Start").click()
+    await expect(page.get_by_role("heading", name="Greet me.")).to_be_visible()
+    await expect(page.get_by_role("article", name="Agent")).to_contain_text("Hello there")
+    await expect(page.get_by_role("navigation", name="Sessions")).to_contain_text("Greet me.")

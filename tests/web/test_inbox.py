@@ -1,0 +1,123 @@
+"""What waits for a person, answered with keys or a finger, once."""
+
+import pytest_asyncio
+from playwright.async_api import Page, Route, expect
+
+from holdfast import NewSession, Session, Store
+from holdfast.model.question import Answer, QuestionStatus
+from holdfast.questions import QuestionBox
+from tests.server.servers import Served
+from tests.web import scenes
+from tests.web.visitors import Visitor
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def session(store: Store) -> Session:
+    return await store.create_session(NewSession(agent="claude", title="Asking"))
+
+
+async def test_an_answer_in_one_tab_withdraws_the_question_in_the_other(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    question = await scenes.asked(box, session, served.workspace / "atlas")
+    inbox, conversation = await visitor.open("#/inbox"), await visitor.open(f"#/sessions/{session.id}")
+    await conversation.bring_to_front()
+    await expect(conversation.get_by_role("link", name="Inbox")).to_contain_text("1")
+    await expect(inbox).to_have_title("(1) Inbox · Holdfast")
+    await inbox.bring_to_front()
+    await inbox.get_by_role("button", name="Allow").click()
+    await expect(inbox.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    await conversation.bring_to_front()
+    await expect(conversation.get_by_role("link", name="Inbox")).not_to_contain_text("1")
+    settled = await box.get(question.id)
+    assert (settled.answered_by, settled.answered_from) == ("local", "web")
+
+
+async def test_a_question_that_was_answered_in_a_terminal_is_withdrawn_at_once(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    question = await scenes.asked(box, session, served.workspace / "atlas")
+    page = await visitor.open("#/inbox")
+    card = page.locator(f"[data-set='{question.id}']")
+    await expect(card.get_by_role("button", name="Allow")).to_be_visible()
+    await box.answer(question.id, [Answer(question_index=0, selected_option="Reject")], by="ada", door="tui")
+    await expect(card).to_contain_text("Answered by ada · in the terminal inbox")
+    await expect(card.get_by_role("button")).to_have_count(0)
+
+
+async def test_what_is_judged_is_shown_with_the_question(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    await scenes.asked(box, session, served.workspace / "atlas")
+    page = await visitor.open("#/inbox")
+    card = page.locator(".question.pending")
+    await expect(card).to_contain_text("alembic upgrade head")
+    await expect(card).to_contain_text("timeout120")
+    await card.get_by_role("link", name="Asking").click()
+    await expect(page.get_by_role("heading", name="Asking")).to_be_visible()
+
+
+async def test_the_inbox_is_answered_with_the_keyboard_alone(
+    page: Page, served: Served, box: QuestionBox, session: Session
+) -> None:
+    first = await scenes.asked(box, session, served.workspace / "atlas")
+    second = await scenes.asked(box, session, served.workspace / "atlas")
+    await page.keyboard.press("i")
+    await expect(page.locator(".question.pending")).to_have_count(2)
+    await page.keyboard.press("j")
+    await expect(page.locator(".current")).to_have_attribute("data-set", second.id)
+    await page.keyboard.press("2")
+    await expect(page.locator(".question.pending")).to_have_count(1)
+    await page.keyboard.press("1")
+    await expect(page.locator(".question.pending")).to_have_count(0)
+    assert [answer.selected_option for answer in (await box.get(first.id)).answers or ()] == ["Allow"]
+    assert [answer.selected_option for answer in (await box.get(second.id)).answers or ()] == ["Reject"]
+
+
+async def test_several_questions_are_answered_together(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    question = await scenes.asked_several(box, session, served.workspace / "atlas")
+    page = await visitor.open("#/inbox")
+    card = page.get_by_role("region", name="claude asks you")
+    await card.get_by_role("button", name="Answer").click()
+    await expect(card.get_by_role("alert")).to_contain_text("Choose something first")
+    await card.get_by_label("Keep it in a table").check()
+    await card.get_by_label("On-call").check()
+    await card.get_by_label("The subscriber").check()
+    await card.get_by_label("Alerts: in your own words").fill("and me")
+    await card.get_by_role("button", name="Answer").click()
+    await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    one, two = (await box.get(question.id)).answers or ()
+    assert one.selected_option == "Keep it in a table (Recommended)"
+    assert two.selected_options == ("On-call", "The subscriber")
+    assert two.custom_text == "and me"
+
+
+async def test_somebody_who_comes_second_is_told_who_was_first(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    question = await scenes.asked(box, session, served.workspace / "atlas")
+    page = await visitor.open("#/inbox")
+
+    async def be_first(route: Route) -> None:
+        await box.answer(
+            question.id, [Answer(question_index=0, selected_option="Reject")], by="ada", door="tui"
+        )
+        await route.continue_()
+
+    await page.route("**/answer", be_first)
+    await page.get_by_role("button", name="Allow").click()
+    await expect(page.locator(f"[data-set='{question.id}']")).to_contain_text("Answered by ada")
+    assert all("409" in each for each in visitor.complaints)
+    visitor.complaints.clear()
+
+
+async def test_a_declined_question_tells_the_agent_so(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    question = await scenes.asked_several(box, session, served.workspace / "atlas")
+    page = await visitor.open("#/inbox")
+    await page.get_by_role("button", name="Decline").click()
+    await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    assert (await box.get(question.id)).status is QuestionStatus.REJECTED

@@ -1,0 +1,84 @@
+"""A session of 100,000 messages opens at its end as fast as one of a hundred, and is scrolled smoothly.
+
+What is asserted is work, not time: requests and elements. Times are what `benchmarks/page.py` measures.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from playwright.async_api import expect
+
+from holdfast import Message, NewSession, Session, Store, open_store
+from tests.server.servers import Served
+from tests.web import scenes
+from tests.web.visitors import Visitor
+
+MANY = 100_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def long_session(served: Served) -> AsyncIterator[Session]:
+    async with open_store(served.store_url) as opened:
+        store = opened.as_principal(scenes.PERSON)
+        session = await store.create_session(NewSession(title="Very long"))
+        await scenes.long_talk(store, session, MANY)
+        yield await store.get_session(session.id)
+
+
+async def test_it_opens_at_its_end_with_no_more_work_than_a_short_one(
+    visitor: Visitor, store: Store, long_session: Session
+) -> None:
+    short = await store.create_session(NewSession(title="Short"))
+    await scenes.long_talk(store, short, 100)
+    asked, shown = {}, {}
+    for session, last in ((short, 100), (long_session, MANY)):
+        page = await visitor.open()
+        await expect(page.locator(".rows a").first).to_be_visible()
+        visitor.requests.clear()
+        await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+        await expect(page.get_by_text(f"message {last} of the talk")).to_be_in_viewport()
+        asked[session.id] = [path.replace(session.id, "ID") for path in visitor.requests]
+        shown[session.id] = await page.locator(".message").count()
+        await page.close()
+    assert len(asked[long_session.id]) <= len(asked[short.id]) + 1
+    assert shown[long_session.id] <= 150
+
+
+async def test_any_place_of_it_is_reached_and_only_what_is_near_is_kept(
+    visitor: Visitor, long_session: Session
+) -> None:
+    page = await visitor.open(f"#/sessions/{long_session.id}")
+    await expect(page.get_by_text(f"message {MANY} of the talk")).to_be_in_viewport()
+    for share in (0.5, 0.25, 0.0):
+        await page.evaluate(f"{SCROLLER}.scrollTop = {SCROLLER}.scrollHeight * {share}")
+        await expect(page.locator(".stretch .message").first).to_be_attached()
+        await page.wait_for_function(SOMETHING_IS_SEEN)
+        assert await page.locator(".message").count() <= 400
+    await expect(page.get_by_text("Question 1: what comes after 0?")).to_be_in_viewport()
+    await page.get_by_role("button", name="Latest").click()
+    await expect(page.get_by_text(f"message {MANY} of the talk")).to_be_in_viewport()
+
+
+async def test_what_is_said_is_seen_at_the_end_and_does_not_move_who_reads_above(
+    visitor: Visitor, store: Store, long_session: Session
+) -> None:
+    page = await visitor.open(f"#/sessions/{long_session.id}")
+    await expect(page.get_by_text(f"message {MANY} of the talk")).to_be_in_viewport()
+    await store.append_messages(long_session.id, [Message.agent("Something new")])
+    await expect(page.get_by_text("Something new")).to_be_in_viewport()
+    await page.evaluate(f"{SCROLLER}.scrollTop -= 3000")
+    await expect(page.get_by_role("button", name="Latest")).to_be_visible()
+    await page.wait_for_function(SOMETHING_IS_SEEN)
+    before = await page.evaluate(f"{SCROLLER}.scrollTop")
+    await store.append_messages(long_session.id, [Message.agent("Something newer")])
+    await expect(page.get_by_text("Something newer")).to_be_attached()
+    assert await page.evaluate(f"{SCROLLER}.scrollTop") == before
+
+
+SCROLLER = "document.querySelector('.scroller')"
+
+SOMETHING_IS_SEEN = """() => {
+  const middle = document.querySelector('.scroller').getBoundingClientRect();
+  const seen = document.elementFromPoint(middle.x + middle.width / 2, middle.y + middle.height / 2);
+  return seen?.closest('.message') !== null || seen?.closest('.stretch')?.childElementCount > 0;
+}"""

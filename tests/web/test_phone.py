@@ -1,0 +1,56 @@
+"""The page in a hand: 360 pixels wide, with a finger."""
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from holdfast import Store
+from holdfast.model.ids import RepoId
+from holdfast.questions import QuestionBox
+from tests.server.servers import Served
+from tests.web import scenes
+from tests.web.visitors import PHONE, Visitor, visiting
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def phone(browser: Browser, served: Served) -> AsyncIterator[Visitor]:
+    async with visiting(browser, served, PHONE) as visitor:
+        yield visitor
+        assert visitor.complaints == []
+
+
+async def test_a_permission_is_answered_with_a_finger_and_nothing_is_wider_than_the_phone(
+    phone: Visitor, served: Served, store: Store, repo_id: RepoId, box: QuestionBox
+) -> None:
+    session = await scenes.retried_webhooks(store, repo_id, served.workspace / "atlas")
+    question = await scenes.asked(box, session, served.workspace / "atlas")
+    page = await phone.open()
+    row = page.get_by_role("link", name="Retry failed webhooks").first
+    await expect(row).to_contain_text("waits for you")
+    await expect_no_sideways_scrolling(page)
+    await row.tap()
+    await expect(page.get_by_role("article", name="Agent").last).to_contain_text("One thing to decide")
+    await expect_no_sideways_scrolling(page)
+    await page.get_by_role("link", name="All sessions").tap()
+    await page.get_by_role("link", name="Inbox").tap()
+    await expect_no_sideways_scrolling(page)
+    allow = page.locator(f"[data-set='{question.id}']").get_by_role("button", name="Allow")
+    box_of_it = await allow.bounding_box()
+    assert box_of_it is not None
+    assert box_of_it["height"] >= 44
+    await allow.tap()
+    await expect(page.locator(f"[data-set='{question.id}']")).to_contain_text("Answered by local")
+
+
+async def test_a_newcomer_sees_the_invitation(browser: Browser, own_server: Served) -> None:
+    own_server.start()
+    async with visiting(browser, own_server, PHONE) as visitor:
+        page = await visitor.open()
+        await expect(page.get_by_role("button", name="Start a demo session")).to_be_in_viewport()
+        await expect_no_sideways_scrolling(page)
+
+
+async def expect_no_sideways_scrolling(page: Page) -> None:
+    width = await page.evaluate("document.documentElement.scrollWidth")
+    assert width <= PHONE[0]

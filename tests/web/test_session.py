@@ -1,0 +1,213 @@
+"""A session on the page: seen while it happens, and steered."""
+
+from playwright.async_api import FloatRect, Locator, Page, expect
+
+from holdfast import Store
+from holdfast.model.ids import RepoId
+from tests.server.servers import Served
+from tests.web import scenes
+from tests.web.visitors import Visitor
+
+
+async def test_words_are_seen_while_they_are_said(page: Page) -> None:
+    await begin(page, "Count for a while.\nslow 400")
+    answer = said(page)
+    await expect(answer).to_contain_text("3 4")
+    await expect(page.locator(".streaming")).to_be_visible()
+    seen = len(await answer.inner_text())
+    await expect(answer).to_contain_text(f" {seen // 2} ")
+    await page.get_by_role("button", name="Stop the turn").click()
+    await expect(page.locator(".streaming")).to_have_count(0)
+    await expect(page.get_by_role("link", name="Turn 1 ·")).not_to_contain_text("running")
+
+
+async def test_what_is_shown_live_is_what_a_reload_shows(page: Page) -> None:
+    await begin(page, "Do it all.\nthink Hm.\nplan One; Two\nrun echo hello\nsay Some **bold** words")
+    await expect(said(page)).to_contain_text("Some bold words")
+    await expect(page.get_by_role("link", name="Turn 1 ·")).not_to_contain_text("running")
+    log = page.get_by_role("log")
+    live = await log.inner_text()
+    await page.reload()
+    await expect(said(page)).to_contain_text("Some bold words")
+    assert await log.inner_text() == live
+
+
+async def test_a_prompt_given_meanwhile_waits_its_turn(page: Page) -> None:
+    await begin(page, "Count for a while.\nslow 400")
+    await expect(said(page)).to_contain_text("1 2")
+    await prompt(page, "And then?\nsay That was the second.")
+    queue = page.get_by_role("list", name="Prompts that wait")
+    await expect(queue).to_contain_text("And then?")
+    await page.get_by_role("button", name="Stop the turn").click()
+    await expect(said(page)).to_contain_text("That was the second.")
+    await expect(queue).to_be_hidden()
+
+
+async def test_thoughts_are_folded_and_plans_show_their_progress(page: Page) -> None:
+    await begin(page, "Think.\nthink The whole of the thought\nplan First; Second\nsay ok")
+    await expect(said(page)).to_contain_text("ok")
+    thought = page.locator("details.thought")
+    await expect(thought).not_to_have_attribute("open", "")
+    await thought.locator("summary").click()
+    await expect(thought.locator(".text")).to_contain_text("The whole of the thought")
+    plans = page.get_by_role("log").get_by_role("region", name="Plan")
+    await expect(plans).to_have_count(1)
+    await expect(plans).to_contain_text("2 of 2 done")
+
+
+async def test_a_command_shows_its_output_and_a_failure_its_exit_code(page: Page) -> None:
+    await begin(page, "Run.\nrun printf '\\033[31mred\\033[0m plain'; exit 3")
+    tool = page.locator("details.tool")
+    await expect(tool).to_contain_text("Exit code 3")
+    await expect(tool.locator(".ansi-1")).to_have_text("red")
+
+
+async def test_a_session_is_renamed_forked_completed_and_resumed(page: Page) -> None:
+    await begin(page, "Begin.\nsay Ready.")
+    await expect(said(page)).to_contain_text("Ready.")
+    await choose(page, "Rename…")
+    dialog = page.get_by_role("dialog", name="Rename the session")
+    await dialog.get_by_label("Title").fill("Of my own choosing")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("heading", name="Of my own choosing")).to_be_visible()
+    await choose(page, "Complete")
+    await expect(page.get_by_text("This session is completed.")).to_be_visible()
+    await page.get_by_role("button", name="Resume").click()
+    await prompt(page, "Again.\nsay Back again.")
+    await expect(said(page)).to_contain_text("Back again.")
+    first = page.url
+    await choose(page, "Fork")
+    await page.wait_for_url(lambda url: url != first)
+    await expect(said(page)).to_contain_text("Back again.")
+
+
+async def test_a_session_is_archived_and_found_by_its_filter(page: Page) -> None:
+    await begin(page, "To be put away.\nsay ok")
+    await expect(said(page)).to_contain_text("ok")
+    await choose(page, "Archive")
+    await expect(page.get_by_text("This session is archived.")).to_be_visible()
+    await page.get_by_role("combobox", name="Status").select_option("archived")
+    rows = page.get_by_role("navigation", name="Sessions").get_by_role("listitem")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("To be put away.")
+    assert "?status=archived" in page.url
+    await page.reload()
+    await expect(rows).to_have_count(1)
+    await expect(page.get_by_role("combobox", name="Status")).to_have_value("archived")
+
+
+async def test_a_session_is_found_by_what_is_in_its_title(page: Page) -> None:
+    await begin(page, "Xylophone lessons.\nsay ok")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("searchbox", name="Search sessions").fill("xyloph")
+    rows = page.get_by_role("navigation", name="Sessions").get_by_role("listitem")
+    await expect(rows).to_have_count(1)
+    await page.get_by_role("searchbox").fill("nothing is called this")
+    await expect(rows).to_have_count(0)
+    await page.get_by_role("button", name="Show all").click()
+    await expect(rows.first).to_be_visible()
+
+
+async def test_a_session_is_saved_as_markdown(page: Page) -> None:
+    await begin(page, "Save me.\nsay To be kept.")
+    await expect(said(page)).to_contain_text("To be kept.")
+    await page.get_by_role("button", name="What can be done").click()
+    async with page.expect_download() as download:
+        await page.get_by_role("link", name="Export as Markdown").click()
+    saved = await (await download.value).path()
+    assert "To be kept." in saved.read_text()
+
+
+async def test_the_mode_of_the_agent_is_chosen(page: Page, store: Store) -> None:
+    await begin(page, "Begin.\nsay ok")
+    mode = page.get_by_role("combobox", name="Mode")
+    await mode.select_option("plan")
+    await page.reload()
+    await expect(mode).to_have_value("plan")
+
+
+async def test_a_crash_is_told_with_its_reason_and_can_be_forked(page: Page) -> None:
+    await begin(page, "Fall over.\ncrash 7")
+    await expect(page.get_by_text("This session ended in an error.")).to_be_visible()
+    await expect(page.get_by_text("failed: its agent crashed")).to_be_visible()
+    await expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Fork")).to_be_visible()
+
+
+async def test_a_session_that_is_not_there_says_so(visitor: Visitor) -> None:
+    page = await visitor.open("#/sessions/01a1e265-0000-7000-8000-000000000000")
+    await expect(page.get_by_role("heading", name="This is not here")).to_be_visible()
+    assert all("404" in each for each in visitor.complaints)
+    visitor.complaints.clear()
+
+
+async def test_a_change_of_a_file_is_shown_side_by_side_where_there_is_room(
+    visitor: Visitor, served: Served, store: Store, repo_id: RepoId
+) -> None:
+    session = await scenes.retried_webhooks(store, repo_id, served.workspace / "atlas")
+    page = await visitor.open(f"#/sessions/{session.id}")
+    diff = page.get_by_role("figure", name="Change of billing/webhooks.py")
+    await expect(diff.locator(".added")).to_have_count(4)
+    await expect(diff.locator(".removed")).to_have_text('    """Tell the subscriber once."""')
+    old = await box_of(diff.locator(".removed"))
+    new = await box_of(diff.get_by_text("Tell the subscriber, trying again"))
+    assert old["x"] < new["x"]
+    await page.set_viewport_size({"width": 400, "height": 800})
+    old = await box_of(diff.locator(".removed"))
+    new = await box_of(diff.get_by_text("Tell the subscriber, trying again"))
+    assert old["y"] < new["y"]
+
+
+async def test_a_turn_is_explained(visitor: Visitor, store: Store, repo_id: RepoId) -> None:
+    session = await scenes.explained_turn(store, repo_id)
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await page.get_by_role("link", name="Turn 1 ·").click()
+    turn = page.get_by_role("region", name="Turn")
+    for part in ("billing/money.py:40–62", "sha256:60303ae22b998861", "is larger than what is sent", "gpt-5"):
+        await expect(turn).to_contain_text(part)
+    await expect(turn.locator("code", has_text="Money.rounded")).to_be_visible()
+    await expect(turn.locator(".turn-timeline li")).to_have_count(2)
+
+
+async def test_a_fold_stands_for_its_originals_until_it_is_unfolded(visitor: Visitor, store: Store) -> None:
+    session = await scenes.folded(store)
+    page = await visitor.open(f"#/sessions/{session.id}")
+    fold = page.get_by_role("region", name="Summary of earlier messages")
+    await expect(fold).to_contain_text("They counted, and agreed on every number.")
+    await expect(page.get_by_text("message 60 of the talk")).to_be_visible()
+    original = page.get_by_text("message 50 of the talk")
+    await expect(original).to_be_hidden()
+    await fold.get_by_role("button", name="Show the 50 originals").click()
+    await expect(original).to_be_visible()
+    await fold.get_by_role("button", name="Hide the originals").click()
+    await expect(original).to_be_hidden()
+
+
+async def begin(page: Page, text: str) -> None:
+    """Start a session of the demo agent with this prompt."""
+    await page.get_by_role("button", name="New session").first.click()
+    dialog = page.get_by_role("dialog", name="New session")
+    await dialog.get_by_label("Prompt").fill(text)
+    await dialog.get_by_role("button", name="Start").click()
+    await expect(page.get_by_role("heading", name=text.split("\n")[0])).to_be_visible()
+
+
+async def prompt(page: Page, text: str) -> None:
+    await page.get_by_role("textbox", name="Prompt").fill(text)
+    await page.get_by_role("button", name="Send").click()
+
+
+async def choose(page: Page, what: str) -> None:
+    await page.get_by_role("button", name="What can be done").click()
+    await page.get_by_role("button", name=what, exact=True).click()
+
+
+def said(page: Page) -> Locator:
+    """The last thing that the agent said."""
+    return page.get_by_role("article", name="Agent").last
+
+
+async def box_of(locator: Locator) -> FloatRect:
+    box = await locator.bounding_box()
+    assert box is not None
+    return box
