@@ -123,9 +123,13 @@ def _of_text(text: str, *, asked: bool) -> Iterator[tuple[str, str]]:
     yield from _names(text)
 
 
-def _failures(text: str) -> Iterator[str]:
-    matching = (_one_line(line) for line in text.splitlines() if _FAILED.search(line))
-    yield from list(matching)[-3:]
+def _failures(text: str) -> list[str]:
+    """What went wrong, by the last lines that say so; a traceback says it in the line it ends with."""
+    lines = [_one_line(line) for line in text.splitlines() if line.strip()]
+    failed = [line for line in lines if _FAILED.search(line) and not line.startswith("Traceback")]
+    if not failed and any(line.startswith("Traceback") for line in lines):
+        failed = lines[-1:]
+    return failed[-3:]
 
 
 def _names(text: str) -> Iterator[tuple[str, str]]:

@@ -223,26 +223,34 @@ STRATEGIES: dict[str, type[Configured]] = {
 }
 
 ALIASES: dict[str, tuple[str, dict[str, str]]] = {
-    "none": ("none", {}),
-    "slidingwindow": ("sliding_window", {}),
-    "summary": ("summarize", {"keep_recent": "keep_recent_messages"}),
-    "adaptivechunking": ("hierarchical", {"keep_recent": "keep_recent_messages"}),
-    "hardclear": ("hard_clear", {}),
-    "toolresulttruncation": ("tool_result_trim", {}),
+    "Summary": ("summarize", {"keep_recent": "keep_recent_messages"}),
+    "AdaptiveChunking": ("hierarchical", {"keep_recent": "keep_recent_messages"}),
+    "ToolResultTruncation": ("tool_result_trim", {}),
 }
-"""The names that the session-management document's own system gives to strategies and parameters."""
+"""What the session-management document's own system calls strategies and parameters, where it differs by
+more than the spelling: `SlidingWindow` is read as `sliding_window`."""
+
+
+def _spelled(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+_MEANT: dict[str, tuple[str, dict[str, str]]] = {
+    **{_spelled(name): (name, {}) for name in STRATEGIES},
+    **{_spelled(alias): meant for alias, meant in ALIASES.items()},
+}
 
 
 def strategy_of(spec: str | Mapping[str, Any]) -> CompactionStrategy:
     """The strategy of a name, or of a table with a `name` and its parameters."""
     fields = {"name": spec} if isinstance(spec, str) else dict(spec)
     wanted = str(fields.pop("name", ""))
-    name, renamed = ALIASES.get(wanted.replace("_", "").replace("-", "").lower(), (wanted, {}))
-    kind = STRATEGIES.get(name)
-    if kind is None:
+    if _spelled(wanted) not in _MEANT:
         raise InvalidInput(f"There is no strategy {wanted!r}; there are {', '.join(STRATEGIES)}.")
+    name, renamed = _MEANT[_spelled(wanted)]
+    given = {renamed.get(key, key): value for key, value in fields.items()}
     try:
-        strategy: Any = msgspec.convert({renamed.get(key, key): value for key, value in fields.items()}, kind)
+        strategy: Any = msgspec.convert(given, STRATEGIES[name])
     except msgspec.ValidationError as error:
         raise InvalidInput(f"The strategy {name!r} cannot be set up: {error}.") from None
     checked: CompactionStrategy = strategy

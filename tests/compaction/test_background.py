@@ -1,0 +1,153 @@
+"""Compaction after a run: when it is due, and never in the way."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from holdfast import Message, Store
+from holdfast.compaction.background import BackgroundCompaction
+from holdfast.compaction.extractive import extractive
+from holdfast.compaction.policy import CompactionPolicy, policies_of
+from holdfast.compaction.standing import SessionStanding
+from holdfast.compaction.summaries import SummaryRequest
+from holdfast.compaction.view import Kind
+from holdfast.compaction.views import read_view
+from holdfast.errors import InvalidInput
+from tests.compaction.sessions import COUNTER, conversation, filled
+
+AGENTS: dict[str, dict[str, Any]] = {
+    "helper": {"compaction": {"window": 4_000, "strategy": {"name": "summarize", "keep_recent_turns": 2}}},
+    "terse": {"compaction": {"messages": 20, "share": 1.0, "strategy": "sliding_window"}},
+    "manual": {"compaction": {"window": 4_000, "after_run": False}},
+    "plain": {},
+}
+
+
+def background(store: Store, **parts: object) -> BackgroundCompaction:
+    return BackgroundCompaction(store, policies_of(AGENTS), counter=COUNTER, **parts)  # type: ignore[arg-type]
+
+
+async def failing(request: SummaryRequest) -> str:
+    raise RuntimeError("the model is down")
+
+
+@pytest.mark.req("STO-16")
+async def test_after_a_run_a_session_that_needs_it_is_compacted_as_its_agent_is_configured(
+    store: Store,
+) -> None:
+    long = await filled(store, conversation(30), agent="helper")
+    short = await filled(store, conversation(3), agent="helper")
+    unconfigured = await filled(store, conversation(30), agent="plain")
+    manual = await filled(store, conversation(30), agent="manual")
+    async with background(store) as work:
+        for session in (long, short, unconfigured, manual):
+            work.after_run(session)
+        (compaction, *others) = [
+            await work.settled(session) for session in (long, short, unconfigured, manual)
+        ]
+    assert others == [None, None, None]
+    assert compaction is not None
+    assert (compaction.strategy, compaction.params["keep_recent_turns"]) == ("summarize", 2)
+    view = await read_view(store, long, COUNTER)
+    assert [item.kind for item in view.items].count(Kind.SUMMARY) == 1
+    for session in (short, unconfigured, manual):
+        assert (await store.get_session(session)).compaction_count == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "due"),
+    [
+        ({"share": 0.8, "window": 10_000}, False),
+        ({"share": 0.2, "window": 10_000}, True),
+        ({"share": None, "tokens": 2_000}, True),
+        ({"share": None, "tokens": 200_000}, False),
+        ({"share": None, "messages": 41}, True),
+        ({"share": None, "messages": 42}, False),
+        ({"share": None, "tokens": 1, "strategy": "none"}, False),
+    ],
+)
+async def test_any_of_the_triggers_makes_it_due(store: Store, policy: dict[str, object], due: bool) -> None:
+    view = await read_view(store, await filled(store, conversation(10)), COUNTER)
+    chosen = CompactionPolicy.of(policy)
+    assert chosen.is_due(view, chosen.budget()) is due
+
+
+async def test_the_next_message_does_not_wait_for_a_summary(store: Store) -> None:
+    session = await filled(store, conversation(30), agent="helper")
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: SummaryRequest) -> str:
+        asked.set()
+        await answer.wait()
+        return await extractive(request)
+
+    async with background(store, summarizer=slow) as work:
+        work.after_run(session)
+        await asked.wait()
+        await store.append_messages(session, [Message.user("meanwhile")])
+        answer.set()
+        assert await work.settled(session) is not None
+    assert (await read_view(store, session, COUNTER)).messages[-1].text == "meanwhile"
+
+
+async def test_a_compaction_that_is_cancelled_leaves_the_session_as_it_was(store: Store) -> None:
+    session = await filled(store, conversation(30), agent="helper")
+    asked = asyncio.Event()
+
+    async def endless(request: SummaryRequest) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async with background(store, summarizer=endless) as work:
+        work.after_run(session)
+        await asked.wait()
+        await work.cancel(session)
+    after = await store.get_session(session)
+    assert (after.compaction_count, SessionStanding.of(after).failures) == (0, 0)
+
+
+async def test_after_repeated_failure_it_stops_and_says_so_until_one_on_demand_succeeds(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = await filled(store, conversation(30), agent="helper")
+    asked = 0
+
+    async def counted(request: SummaryRequest) -> str:
+        nonlocal asked
+        asked += 1
+        return await failing(request)
+
+    with caplog.at_level(logging.WARNING, "holdfast.compaction"):
+        async with background(store, summarizer=counted) as work:
+            for _ in range(5):
+                work.after_run(session)
+                await work.settled(session)
+    assert asked == 3
+    stopped = SessionStanding.of(await store.get_session(session)).stopped
+    assert stopped is not None
+    assert "failed 3 times in a row" in stopped
+    assert "the model is down" in stopped
+    assert stopped in caplog.text
+    async with background(store) as work:
+        assert await work.compact(session) is not None
+    assert SessionStanding.of(await store.get_session(session)) == SessionStanding()
+
+
+async def test_reported_usage_is_learned_and_makes_the_room_smaller(store: Store) -> None:
+    session = await filled(store, conversation(3), agent="helper")
+    async with background(store) as work:
+        for _ in range(10):
+            await work.report_usage(session, counted=1_000, reported=1_500)
+    ratio = SessionStanding.of(await store.get_session(session)).token_ratio
+    assert 1.4 < ratio <= 1.5
+    policy = CompactionPolicy.of(AGENTS["helper"]["compaction"])
+    assert policy.budget(ratio).room < policy.budget().room * 0.75
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    for wrong in ({"share": 1.5}, {"window": 10, "overhead": 20}, {"strategy": "magic"}, {"colour": "red"}):
+        with pytest.raises(InvalidInput):
+            CompactionPolicy.of(wrong)

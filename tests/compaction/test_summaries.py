@@ -1,0 +1,83 @@
+"""Summaries: of the session's own words, and of a model's."""
+
+import pytest
+
+from holdfast import Message, Store
+from holdfast.compaction.compactor import Compactor
+from holdfast.compaction.errors import SummaryFailed
+from holdfast.compaction.extractive import extract
+from holdfast.compaction.responses import ResponsesSummarizer
+from holdfast.compaction.strategies import strategy_of
+from holdfast.compaction.tokens import ExactCounter
+from holdfast.compaction.views import read_view
+from holdfast.model.content import CompactionContent
+from tests.compaction.model_server import model_server, responded
+from tests.compaction.sessions import COUNTER, SMALL, conversation, filled, placed, result
+
+EXACT = ExactCounter()
+
+TALK = [
+    Message.user("Please find out why the login in src/auth/session.py fails for user 4711. It is urgent."),
+    result("c1", "Traceback (most recent call last):\n  ...\nTokenExpired: token 9f8e7d6c5b4a is expired"),
+    Message.agent("The clock is skewed. We decided to allow 30 s of leeway, because NTP drifts."),
+    Message.agent("Thanks. It was a pleasure. Should the same hold for refresh tokens?"),
+]
+
+
+def test_names_decisions_failures_and_open_questions_are_kept() -> None:
+    summary = extract(placed(TALK), 200, EXACT)
+    for kept in ("src/auth/session.py", "30 s of leeway", "TokenExpired", "refresh tokens?", "9f8e7d6c5b4a"):
+        assert kept in summary
+    assert EXACT.count(summary) <= 200
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 20, 60, 150, 1_000])
+def test_a_summary_fits_and_is_the_same_every_time(tokens: int) -> None:
+    said = placed([*TALK, *conversation(20), Message.user("🧵" * 500)])
+    summary = extract(said, tokens, EXACT)
+    assert EXACT.count(summary) <= tokens
+    assert summary
+    assert summary == extract(said, tokens, EXACT)
+
+
+def test_a_summary_of_a_summary_keeps_what_the_first_one_kept() -> None:
+    first = extract(placed(TALK), 300, EXACT)
+    content = CompactionContent(compaction_id="", summary=first, first_seq=1, last_seq=4)
+    second = extract([Message.of("system", content), *placed(conversation(2))], 400, EXACT)
+    for kept in ("src/auth/session.py", "30 s of leeway", "refresh tokens?", "part_2 returns 2"):
+        assert kept in second
+
+
+async def test_a_model_is_asked_for_a_summary_through_the_responses_api(store: Store) -> None:
+    session = await filled(store, conversation(12))
+    async with model_server() as model:
+        summarizer = ResponsesSummarizer("small", base_url=model.url, api_key="none")
+        strategy = strategy_of({"name": "summarize", "instructions": "Mention the tests."})
+        compactor = Compactor(store, strategy, summarizer=summarizer, counter=COUNTER)
+        compaction = await compactor.compact(session, SMALL)
+        await summarizer.close()
+    assert compaction is not None
+    assert compaction.summary == "They agreed on PostgreSQL."
+    (request,) = model.requests
+    assert request["model"] == "small"
+    assert "Mention the tests." in request["instructions"]
+    assert "What is in src/part_1.py" in request["input"]
+    view = await read_view(store, session, COUNTER)
+    assert "They agreed on PostgreSQL." in str(view.messages[1].content)
+
+
+@pytest.mark.parametrize("fault", ["error", "cut off"])
+async def test_a_model_that_fails_or_is_cut_off_changes_nothing(store: Store, fault: str) -> None:
+    session = await filled(store, conversation(12))
+    async with model_server() as model:
+        if fault == "error":
+            model.status, model.answer = 400, {"error": {"message": "no such model", "type": "invalid"}}
+        else:
+            model.answer = responded("They agr", "incomplete")
+        summarizer = ResponsesSummarizer("small", base_url=model.url, api_key="none")
+        with pytest.raises(SummaryFailed, match="no such model" if fault == "error" else "cut off"):
+            await Compactor(store, strategy_of("summarize"), summarizer=summarizer, counter=COUNTER).compact(
+                session, SMALL
+            )
+        await summarizer.close()
+    assert (await store.get_session(session)).compaction_count == 0
