@@ -14,6 +14,7 @@ from holdfast import (
     ResourceContent,
     Role,
     Session,
+    SessionPatch,
     Store,
     TextContent,
     ThoughtContent,
@@ -197,7 +198,7 @@ async def test_the_agents_title_is_taken_until_a_person_chooses_one(
     await recorder.update(update("session_info_update", title="First"))
     await recorder.update(update("session_info_update", title="Second"))
     assert (await store.get_session(session.id)).title == "Second"
-    await store.patch(session.id, recording.SessionPatch(title="Mine"))
+    await store.patch(session.id, SessionPatch(title="Mine"))
     await recorder.update(update("session_info_update", title="Third"))
     assert (await store.get_session(session.id)).title == "Mine"
 

@@ -19,7 +19,7 @@ from holdfast.agents.process import start_time
 from holdfast.agents.terminals import LIMIT, OUTPUT_KEPT, Terminals, TooManyTerminals
 from holdfast.agents.workspace import OutsideWorkspace, Workspace
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound
-from tests.agents.test_process import members
+from tests.agents.scripts import members
 from tests.questions.sets import SECONDS, until
 
 IGNORES_SIGTERM = "trap '' TERM; echo ready; sleep 600 & wait; sleep 600"
