@@ -26,8 +26,8 @@ test: lint ## Check the code, run all tests, and say how many requirement rows a
 	$(call say,tests)
 	@$(BIN)/pytest -q -n 2 --dist loadgroup $(ARGS)
 
-bench: $(VENV)/.for-developing ## Measure the store against the floor
-	@$(BIN)/python benchmarks/store.py $(ARGS)
+bench: $(VENV)/.for-developing ## Measure the store and the agents against the floor
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 lint: $(VENV)/.for-developing ## Check style, types and the layers
 	$(call say,style)

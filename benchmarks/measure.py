@@ -125,6 +125,19 @@ class Run:
         return taken
 
 
+Workload: TypeAlias = Callable[[Run], Awaitable[list[Result]]]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Workloads that belong together: a section of docs/performance.md."""
+
+    name: str
+    workloads: Mapping[str, Workload]
+    plot: str
+    """The name of its picture in docs/."""
+
+
 def _order(names: Iterable[K], repetition: int) -> list[K]:
     """Every other repetition goes backwards, so that nobody always comes first."""
     return list(names)[:: -1 if repetition % 2 else 1]

@@ -19,8 +19,8 @@ from rich.table import Table
 
 from benchmarks.measure import Result, Spread
 
-BEGIN = "<!-- benchmark: begin (written by benchmarks/store.py --write) -->"
-END = "<!-- benchmark: end -->"
+BEGIN = "<!-- benchmark of the {suite}: begin (written by make bench ARGS=--write) -->"
+END = "<!-- benchmark of the {suite}: end -->"
 HEADINGS = ("", "workload", "target", "ours", "floor", "figure (least – greatest)", "")
 
 
@@ -43,16 +43,17 @@ def print_json(results: Sequence[Result], repetitions: int) -> None:
     print(json.dumps({"machine": machine(), "repetitions": repetitions, "results": rows}, indent=2))
 
 
-def write_table(document: Path, results: Sequence[Result], repetitions: int) -> None:
-    """Put the table into a Markdown file, between the two marks."""
-    before, rest = document.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
+def write_table(document: Path, suite: str, results: Sequence[Result], repetitions: int) -> None:
+    """Put the table into a Markdown file, between the two marks of its suite."""
+    begin, end = BEGIN.format(suite=suite), END.format(suite=suite)
+    before, rest = document.read_text(encoding="utf-8").split(begin)
+    _, after = rest.split(end)
     rows = [HEADINGS, ["---"] * len(HEADINGS), *map(_cells, results)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     when = datetime.now(UTC).date().isoformat()
     busy = f"load average {os.getloadavg()[0]:.1f} at its end"
     said = f"Run of {when} on {machine()}; {repetitions} repetitions; {busy}."
-    document.write_text(f"{before}{BEGIN}\n\n{said}\n\n{table}\n\n{END}{after}", encoding="utf-8")
+    document.write_text(f"{before}{begin}\n\n{said}\n\n{table}\n\n{end}{after}", encoding="utf-8")
 
 
 def write_plot(image: Path, results: Sequence[Result]) -> None:

@@ -20,7 +20,9 @@ _HALF_A_PAIR = 6
 
 
 def depth(raw: bytes) -> int:
-    """How deep a line is nested; of one with few brackets, their number."""
+    """How deep a line is nested; at most that, if it is short or has few brackets."""
+    if len(raw) <= MAX_DEPTH:
+        return len(raw)
     opening = raw.count(b"[") + raw.count(b"{")
     if opening <= MAX_DEPTH:
         return opening

@@ -437,7 +437,7 @@ class LiveAgent:
             SessionStatus.ERROR,
             "agent_crashed" if code is not None else "pipe_broken",
             f"The agent is lost. {how}",
-            {"exitCode": code, "stderr": self._stderr(), "lastLines": list(self._wire.last_lines)},
+            {"exitCode": code, "stderr": self._stderr(), "lastLines": self._wire.last_lines},
         )
 
     def _stderr(self) -> str:

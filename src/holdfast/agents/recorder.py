@@ -166,6 +166,10 @@ class Recorder:
 
     async def _record(self, update: Any, params: msgspec.Raw) -> None:
         match update:
+            case AgentChunk() if update.content.text and not self.replaying:
+                await self._say(TextContent, update)
+            case ThoughtChunk() if update.content.text and not self.replaying:
+                await self._say(ThoughtContent, update)
             case Commands():
                 await self._set({"commands": update.available_commands})
             case CurrentMode():
@@ -178,10 +182,6 @@ class Recorder:
                 await self._rename(update.title)
             case _ if self.replaying:
                 log.debug("session %s: replayed, and already stored", self._session)
-            case AgentChunk() if update.content.text:
-                await self._say(TextContent, update)
-            case ThoughtChunk() if update.content.text:
-                await self._say(ThoughtContent, update)
             case AgentChunk() | ThoughtChunk() if update.is_empty:
                 pass
             case UserChunk() if update.content.text in self._prompt:

@@ -124,20 +124,24 @@ class Wire:
         *,
         max_line: int = MAX_LINE,
     ) -> None:
-        self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
-        """The last lines the agent wrote, shortened."""
         self.oddities = 0
         """How many lines were survived rather than understood."""
         self._read = read
         self._write = write
         self._handler = handler
         self._max_line = max_line
+        self._last_lines: deque[bytes] = deque(maxlen=KEPT_LINES)
         self._next_id = 0
         self._pending: dict[int, tuple[str, asyncio.Future[msgspec.Raw]]] = {}
         self._answering: dict[asyncio.Task[None], bytes] = {}
         """Requests of the agent, with the ids it gave them, which need not differ."""
         self._places = asyncio.Semaphore(MAX_REQUESTS)
         self._lost: ConnectionLost | None = None
+
+    @property
+    def last_lines(self) -> list[str]:
+        """The last lines the agent wrote, shortened."""
+        return [_shown(raw) for raw in self._last_lines]
 
     async def request(self, method: str, params: Any) -> msgspec.Raw:
         """The agent's answer. There is no limit of time here: a late answer is still an answer."""
@@ -205,9 +209,9 @@ class Wire:
             await self._take(bytes(buffer), requests)
 
     async def _take(self, raw: bytes, requests: asyncio.TaskGroup) -> None:
-        if not raw.strip():
+        if not raw or raw.isspace():
             return
-        self.last_lines.append(raw[:SHOWN].decode(errors="replace"))
+        self._last_lines.append(raw[:SHOWN])
         if depth(raw) > MAX_DEPTH:
             self._odd(f"a line is nested deeper than {MAX_DEPTH}", raw)
             return
@@ -305,7 +309,7 @@ class Wire:
 
     def _odd(self, what: str, raw: bytes) -> None:
         self.oddities += 1
-        log.warning("%s: %s", what, raw[:SHOWN].decode(errors="replace"))
+        log.warning("%s: %s", what, _shown(raw))
 
 
 def _rpc_error(raw: msgspec.Raw) -> RpcError:
@@ -313,4 +317,8 @@ def _rpc_error(raw: msgspec.Raw) -> RpcError:
     try:
         return _decode_error(raw)
     except UNREADABLE:
-        return RpcError(message=bytes(raw)[:SHOWN].decode(errors="replace"))
+        return RpcError(message=_shown(bytes(raw)))
+
+
+def _shown(raw: bytes) -> str:
+    return raw[:SHOWN].decode(errors="replace")
