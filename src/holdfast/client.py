@@ -177,6 +177,11 @@ class Client:
         body = {"configId": config_id, "value": value}
         return await self._post(f"/api/sessions/{session_id}/config", shapes.Session, body)
 
+    async def compact_session(self, session_id: str, strategy: str | None = None) -> shapes.Compaction | None:
+        """Shorten what a model is shown of a session; None when there is nothing to gain."""
+        body = {"strategy": strategy}
+        return (await self._post(f"/api/sessions/{session_id}/compact", shapes.Compacted, body)).compaction
+
     async def messages(
         self, session_id: str, *, after: int | None = None, before: int | None = None, limit: int = 100
     ) -> shapes.MessagePage:

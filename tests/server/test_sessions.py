@@ -15,6 +15,7 @@ from holdfast import (
     SessionPatch,
     SessionStatus,
     Store,
+    TextContent,
     TurnAnswer,
 )
 from holdfast.model.principal import LOCAL
@@ -289,6 +290,26 @@ async def test_turns_are_listed_summed_up_and_found(
     page = decoded(await org.ada.get(f"{path}?limit=1"), shapes.Turns)
     assert ([turn.id for turn in page.turns], page.next) == ([first.id], 1)
     assert problem(await org.ada.get(f"{path}/{session.id}"))["status"] == 404
+
+
+async def test_a_long_session_is_compacted_and_expanded_again(
+    store: Store, org: Organization, session: Session
+) -> None:
+    view = store.as_principal(org.ada.principal)
+    path = f"/api/sessions/{session.id}"
+    assert (await org.ada.post(f"{path}/compact")).json() == {"compaction": None}
+    long = TextContent(text="word " * 50)
+    said = [Message.of(role, long) for _ in range(40) for role in ("user", "agent")]
+    await view.append_messages(session.id, said)
+    compacted = await org.ada.post(f"{path}/compact", {"strategy": "summarize"})
+    done = decoded(compacted, shapes.Compacted).compaction
+    assert done is not None
+    assert done.tokens_after < done.tokens_before
+    assert (await org.ada.get(path)).json()["messageCount"] == 80
+    undone = await org.ada.post(f"{path}/compactions/{done.id}/undo")
+    assert undone.json()["undoneAt"]
+    unknown = await org.ada.post(f"{path}/compact", {"strategy": "magic"})
+    assert problem(unknown)["status"] == 400
 
 
 async def test_a_prompt_without_an_agent_is_a_conflict(org: Organization, session: Session) -> None:

@@ -370,6 +370,11 @@ class Compactions(_Shape, frozen=True, kw_only=True):
     compactions: tuple[Compaction, ...]
 
 
+class Compacted(_Shape, frozen=True, kw_only=True):
+    compaction: Compaction | None
+    """None when there was nothing to gain."""
+
+
 class Repos(_Shape, frozen=True, kw_only=True):
     repos: tuple[Repo, ...]
 
@@ -559,6 +564,6 @@ PUBLISHED = (
     *(Repo, Message, Session, Turn, TurnSummary, Compaction, Delta, Changes, ChangedSessions, SessionPage),
     *(MessagePage, Repos, Turns, Accepted, QuestionSet, QuestionSets, ChangedQuestions, Token, NewToken),
     *(RenderedTexts, Compactions),
-    *(Agent, Agents, Tokens, AuditEntry, Audit, Me, SignInLink, Health, Problem),
+    *(Compacted, Agent, Agents, Tokens, AuditEntry, Audit, Me, SignInLink, Health, Problem),
 )
 """The shapes that the OpenAPI document names."""

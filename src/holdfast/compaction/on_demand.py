@@ -1,0 +1,27 @@
+"""A compaction that somebody asked for, by the policy of the session's agent."""
+
+from __future__ import annotations
+
+from holdfast.compaction.compactor import Compactor
+from holdfast.compaction.policy import CompactionPolicy
+from holdfast.compaction.standing import SessionStanding
+from holdfast.compaction.tokens import default_counter
+from holdfast.compaction.views import read_view
+from holdfast.model.records import Compaction
+from holdfast.model.session import Session
+from holdfast.store.store import Store
+
+
+async def compact_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Compaction | None:
+    """Shorten what a model is shown of a session; None when there is nothing to gain."""
+    counter = default_counter()
+    view = await read_view(store, session.id, counter, session=session)
+    compactor = Compactor(
+        store,
+        policy.planner(),
+        summarizer=policy.summarizer(),
+        counter=counter,
+        timeout=policy.timeout_seconds,
+    )
+    budget = policy.on_demand(view, SessionStanding.of(session).token_ratio)
+    return await compactor.compact(session.id, budget, view)
