@@ -142,6 +142,14 @@ async def test_a_prompt_is_a_turn_with_everything_the_agent_did(world: World) ->
     assert (stored.title, stored.token_usage) == ("hello", turn.usage)
 
 
+async def test_what_a_turn_used_is_what_the_session_used_since(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        turns = [await world.ask(supervisor, session, "say one two three") for _ in range(2)]
+        assert [(turn.usage.input, turn.usage.output) for turn in turns] == [(4, 3), (4, 3)]
+        used = (await world.store.get_session(session.id)).token_usage
+        assert (used.input, used.output) == (8, 6)
+
+
 async def test_prompts_are_taken_in_order_and_each_is_stored_at_once(world: World) -> None:
     async with working(world) as (supervisor, session):
         prompts = ["slow 3", "say two", "say three"]

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(600)  # the first test with an agent installs i
 # runs a command like this one without asking.
 WRITES = ("TOOLWRITE", WRITTEN_NAME, WRITTEN_TEXT)
 RUNS = ("TOOLSHELL", SHELL_NAME, SHELL_TEXT)
-NEEDS_PERMISSION = {"gemini": RUNS, "codex": WRITES, "hermes": WRITES}
+NEEDS_PERMISSION = {"gemini": WRITES, "codex": WRITES, "hermes": WRITES}
 
 
 @pytest.mark.req("ACP-01", "ACP-03", "ACP-06", "ACP-08", "SES-04", "SES-05", "SES-12")

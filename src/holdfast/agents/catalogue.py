@@ -67,6 +67,8 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     session_files: tuple[str, ...] = ()
     """Where the agent keeps a session, as patterns below its home with `{id}` or `{id8}` in them.
     The files are copied before a session is loaded, and put back when that fails."""
+    reads_through_us: bool = True
+    """False for an agent that takes our answer that a file is missing for a failure: it could create none."""
     loads_in_first_minute: bool = True
     """False for an agent that destroys a session which is loaded in the minute it was made in."""
     replay_seconds: float = 0
@@ -110,6 +112,7 @@ def default_entries(environment: Mapping[str, str] = os.environ) -> dict[str, Ag
             args=("--experimental-acp",),
             pass_env=("GEMINI_*", "GOOGLE_*"),
             session_files=(".gemini/tmp/*/chats/session-*-{id8}.jsonl",),
+            reads_through_us=False,
             loads_in_first_minute=False,
             replay_seconds=0.5,
             install="npm install -g @google/gemini-cli",

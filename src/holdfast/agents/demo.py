@@ -94,6 +94,8 @@ class DemoAgent:
         self._workspaces: dict[str, Path] = {}
         self._cancelled: dict[str, asyncio.Event] = {}
         self._calls = 0
+        self._used: dict[str, tuple[int, int]] = {}
+        """Words said to it and by it, which it counts as tokens."""
 
     async def notified(self, method: str, params: msgspec.Raw) -> None:
         if method == "session/cancel":
@@ -168,7 +170,9 @@ class DemoAgent:
         for line in instructions:
             if not cancelled.is_set():
                 await turn.follow(line)
-        used = {"inputTokens": len(text.split()), "outputTokens": turn.words}
+        earlier = self._used.get(session, (0, 0))
+        said, answered = self._used[session] = earlier[0] + len(text.split()), earlier[1] + turn.words
+        used = {"inputTokens": said, "outputTokens": answered}
         return {
             "stopReason": "cancelled" if cancelled.is_set() else "end_turn",
             "usage": used | {"totalTokens": sum(used.values())},

@@ -23,12 +23,12 @@ from holdfast.agents.labels import readable
 from holdfast.agents.primer import Primer
 from holdfast.agents.process import LAST_WORDS_SECONDS, AgentProcess
 from holdfast.agents.protocol import (
-    CLIENT_CAPABILITIES,
     VERSION,
     Initialized,
     NewlyOpened,
     Opened,
     Prompted,
+    client_capabilities,
 )
 from holdfast.agents.recorder import Recorder, until_stored
 from holdfast.agents.services import Services
@@ -39,6 +39,7 @@ from holdfast.model.session import Session, SessionPatch
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import iso
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, summary
+from holdfast.model.usage import TokenUsage
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.agents")
@@ -114,6 +115,8 @@ class LiveAgent:
         self._limits = limits
         self._agent_session = ""
         self._primer: Primer | None = None
+        self._used = session.token_usage
+        """What the agent's own session had used when its last turn ended."""
         self._turns: deque[tuple[Turn, str]] = deque()
         """Turns that have not ended, the running one first, each with what was said."""
         self._more_turns = asyncio.Event()
@@ -133,11 +136,15 @@ class LiveAgent:
 
     # Opening
 
-    async def initialize(self) -> None:
+    async def initialize(self, *, reads: bool) -> None:
         about_us = {"name": "holdfast", "title": "Holdfast", "version": version("holdfast")}
         self.capabilities = await self._ask(
             "initialize",
-            {"protocolVersion": VERSION, "clientCapabilities": CLIENT_CAPABILITIES, "clientInfo": about_us},
+            {
+                "protocolVersion": VERSION,
+                "clientCapabilities": client_capabilities(reads=reads),
+                "clientInfo": about_us,
+            },
             Initialized,
         )
 
@@ -146,6 +153,7 @@ class LiveAgent:
         opened = await self._ask("session/new", {"cwd": cwd, "mcpServers": mcp_servers}, NewlyOpened)
         self._agent_session = opened.session_id
         self._primer = primer
+        self._used = TokenUsage()
         self._recorder.replaying = False
         await self._describe(opened)
         await self._set({"openedAt": iso(datetime.now(UTC))})
@@ -377,9 +385,10 @@ class LiveAgent:
         text = await self._recorder.end_turn()
         answer = TurnAnswer(
             agent_answer_summary=summary(readable(text)),
-            usage=prompted.token_usage,
+            usage=prompted.turn_usage(self._used),
             stop_reason=summary(readable(prompted.stop_reason)),
         )
+        self._used = prompted.session_usage or self._used
         await until_stored(
             lambda: self._store.complete_turn(self.session_id, turn.id, answer), self.session_id
         )
@@ -411,7 +420,8 @@ class LiveAgent:
                 timeout = min(timeout, idle_left)
             await asyncio.wait(signs_of_death, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if self._is_lost:
-                await self._report_death()
+                if self._ending is None:
+                    await self._report_death()
                 return
             self.last_heartbeat = self._now()
 

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.agents.catalogue import AgentEntry, AgentNotInstalled
 from holdfast.agents.process import SESSION_MARK, AgentProcess
-from holdfast.agents.protocol import CLIENT_CAPABILITIES, VERSION, Initialized
+from holdfast.agents.protocol import VERSION, Initialized, client_capabilities
 from holdfast.agents.wire import UNKNOWN_METHOD, UNREADABLE, AgentError, ConnectionLost, Refusal, Wire
 
 SECONDS = 20.0
@@ -70,7 +70,7 @@ async def probe(entry: AgentEntry, *, seconds: float = SECONDS) -> Probe:
 
 
 async def _initialize(wire: Wire) -> Initialized:
-    params = {"protocolVersion": VERSION, "clientCapabilities": CLIENT_CAPABILITIES}
+    params = {"protocolVersion": VERSION, "clientCapabilities": client_capabilities()}
     return msgspec.json.decode(await wire.request("initialize", params), type=Initialized)
 
 

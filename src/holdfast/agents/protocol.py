@@ -15,11 +15,15 @@ from holdfast.model.usage import TokenUsage
 
 VERSION = 1
 
-CLIENT_CAPABILITIES: dict[str, Any] = {
-    "fs": {"readTextFile": True, "writeTextFile": True},
-    "terminal": True,
-    "elicitation": {"form": {}, "url": {}},
-}
+
+def client_capabilities(*, reads: bool = True) -> dict[str, Any]:
+    """What an agent may ask of us. One that reads files itself may still write them through us."""
+    return {
+        "fs": {"readTextFile": reads, "writeTextFile": True},
+        "terminal": True,
+        "elicitation": {"form": {}, "url": {}},
+    }
+
 
 MAX_TOKENS = 10**12
 """The greatest number of tokens that a turn is believed to have used."""
@@ -194,10 +198,20 @@ class Prompted(_Shape, kw_only=True):
     meta: Any = msgspec.field(default=None, name="_meta")
 
     @property
-    def token_usage(self) -> TokenUsage:
-        """The usage, where the protocol has it or where Gemini CLI puts it."""
-        if isinstance(self.usage, dict):
-            return _counted(self.usage, "inputTokens", "outputTokens")
+    def session_usage(self) -> TokenUsage | None:
+        """What the session has used so far, which is what the protocol counts."""
+        return _counted(self.usage, "inputTokens", "outputTokens") if isinstance(self.usage, dict) else None
+
+    def turn_usage(self, before: TokenUsage) -> TokenUsage:
+        """What this turn has used, in a session that had used `before`. Gemini CLI says it in `_meta`."""
+        total = self.session_usage
+        if total is not None:
+            counted_anew = total.input < before.input or total.output < before.output
+            return (
+                total
+                if counted_anew
+                else TokenUsage(total.input - before.input, total.output - before.output)
+            )
         quota = self.meta.get("quota") if isinstance(self.meta, dict) else None
         counts = quota.get("token_count") if isinstance(quota, dict) else None
         return _counted(counts, "input_tokens", "output_tokens") if isinstance(counts, dict) else TokenUsage()

@@ -278,7 +278,7 @@ class Supervisor:
         log.info("session %s: starting %s in %s", session.id, session.agent, path)
         agent = await self._start(session, entry, path)
         try:
-            await agent.initialize()
+            await agent.initialize(reads=entry.reads_through_us)
             await self._open(agent, session, entry, path)
         except (AgentError, AgentSilent, AnswerNotUnderstood, ConnectionLost, InvalidInput) as error:
             await agent.discard()
@@ -374,7 +374,8 @@ class Supervisor:
         """Holdfast's own MCP server, through which an agent can ask its person."""
         if not self._mcp or self._box is None:
             return []
-        variables = {"AUQ_SESSION_DIR": str(self._box.directory)}
+        # Some agents start it with an environment of their own choice, not with theirs.
+        variables = {"AUQ_SESSION_DIR": str(self._box.directory), SESSION_MARK: session.id}
         return [
             {
                 "name": "holdfast",

@@ -45,8 +45,7 @@ class AgentError(HoldfastError):
     status = 502
 
     def __init__(self, method: str, error: RpcError) -> None:
-        detail = f" ({error.data})" if isinstance(error.data, str) else ""
-        super().__init__(f"The agent refused {method}: {error.message}{detail}")
+        super().__init__(f"The agent refused {method}: {error.message}{_detail(error.data)}")
         self.error = error
 
 
@@ -322,3 +321,11 @@ def _rpc_error(raw: msgspec.Raw) -> RpcError:
 
 def _shown(raw: bytes) -> str:
     return raw[:SHOWN].decode(errors="replace")
+
+
+def _detail(data: Any) -> str:
+    """The sentence in an error's data, where agents put what their message does not say."""
+    match data:
+        case str(text) | {"details": str(text)} | {"message": str(text)}:
+            return f" ({text})"
+    return ""
