@@ -14,10 +14,10 @@ say = @if [ -t 1 ] && [ -z "$$NO_COLOR" ]; then printf '\033[1m▸ %s\033[0m\n' 
 quietly = @output=$$($(1) 2>&1) || { printf '%s\n' "$$output"; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test bench lint format clean
+.PHONY: help serve test bench screenshots lint format clean
 
 help: ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.for-serving ## Run the server on its embedded defaults
 	@$(BIN)/holdfast serve $(ARGS)
@@ -28,6 +28,9 @@ test: lint ## Check the code, run all tests, and say how many requirement rows a
 
 bench: $(VENV)/.for-developing ## Measure the store and the agents against the floor
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+screenshots: $(VENV)/.for-developing ## Take the pictures of the page that the documentation shows
+	@$(BIN)/python -m tests.web.screenshots
 
 lint: $(VENV)/.for-developing ## Check style, types and the layers
 	$(call say,style)

@@ -49,16 +49,12 @@ async def take_all(served: Served, target: Path) -> None:
             await expect(page.get_by_role("button", name="Start a demo session")).to_be_visible()
             await page.screenshot(path=target / "first-visit.png")
         session = await furnish(served)
-        for name, size, dark in (
-            ("desk", DESK, False),
-            ("desk-dark", DESK, True),
-            ("tablet", TABLET, False),
-            ("phone", PHONE, False),
-            ("phone-dark", PHONE, True),
-        ):
+        for name, size, dark, views in DEVICES:
             async with visiting(browser, served, size, dark=dark) as visitor:
                 page = await visitor.open()
-                await take_views(page, session, target, name)
+                for view in views:
+                    await VIEWS[view](page, session)
+                    await page.screenshot(path=target / f"{view}-{name}.png")
         async with visiting(browser, served) as visitor:
             page = await visitor.open()
             await page.get_by_role("button", name="New session").first.click()
@@ -66,22 +62,35 @@ async def take_all(served: Served, target: Path) -> None:
             await page.screenshot(path=target / "new-session.png")
 
 
-async def take_views(page: Page, session: Session, target: Path, name: str) -> None:
-    await page.goto(f"{page.url.split('#')[0]}#/")
-    await expect(page.locator(".rows li, .empty-page").first).to_be_attached()
-    await page.screenshot(path=target / f"sessions-{name}.png")
+async def show_session(page: Page, session: Session) -> None:
     await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
     await expect(page.get_by_role("article", name="Agent").last).to_contain_text("One thing to decide")
-    await page.get_by_text("Edit billing/webhooks.py").evaluate(
-        "each => each.scrollIntoView({block: 'center'})"
-    )
-    await page.screenshot(path=target / f"session-{name}.png")
+    edit = page.get_by_text("Edit billing/webhooks.py")
+    await edit.evaluate("each => each.scrollIntoView({block: 'center'})")
+    await expect(page.locator(".diff .added").first).to_be_visible()
+
+
+async def show_turn(page: Page, session: Session) -> None:
+    await show_session(page, session)
     await page.get_by_role("link", name="Turn 8 ·").evaluate("each => each.click()")
     await expect(page.locator(".turn-timeline")).to_be_visible()
-    await page.screenshot(path=target / f"turn-{name}.png")
+
+
+async def show_inbox(page: Page, session: Session) -> None:
     await page.evaluate("location.hash = '#/inbox'")
     await expect(page.get_by_role("region", name="claude asks you")).to_be_visible()
-    await page.screenshot(path=target / f"inbox-{name}.png")
+    await expect(page.get_by_role("link", name=session.name).first).to_be_attached()
+
+
+VIEWS = {"session": show_session, "turn": show_turn, "inbox": show_inbox}
+
+DEVICES = (
+    ("desk", DESK, False, ("session", "turn", "inbox")),
+    ("desk-dark", DESK, True, ("session",)),
+    ("tablet", TABLET, False, ("session",)),
+    ("phone", PHONE, False, ("session", "inbox")),
+    ("phone-dark", PHONE, True, ("inbox",)),
+)
 
 
 async def furnish(served: Served) -> Session:

@@ -2,7 +2,7 @@
 
 from playwright.async_api import FloatRect, Locator, Page, expect
 
-from holdfast import Store
+from holdfast import Message, NewSession, Store
 from holdfast.model.ids import RepoId
 from tests.server.servers import Served
 from tests.web import scenes
@@ -30,6 +30,24 @@ async def test_what_is_shown_live_is_what_a_reload_shows(page: Page) -> None:
     await page.reload()
     await expect(said(page)).to_contain_text("Some bold words")
     assert await log.inner_text() == live
+
+
+async def test_finished_paragraphs_are_markdown_while_the_rest_still_streams(
+    visitor: Visitor, store: Store
+) -> None:
+    session = await store.create_session(NewSession(title="Streaming"))
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await expect(page.get_by_role("heading", name="Streaming")).to_be_visible()
+    stream = await store.open_stream(session.id, Message.agent("", partial=True))
+    for piece in ("A **bold** start.\n", "\n```\ncode\n\n", "is **not"):
+        stream.write(piece)
+        await stream.drain()
+    await expect(said(page).locator("strong")).to_have_text("bold")
+    await expect(said(page)).to_contain_text("is **not")
+    stream.write("** bold.\n```")
+    await stream.end()
+    await expect(page.locator(".streaming")).to_have_count(0)
+    await expect(said(page).locator("strong")).to_have_text("bold")
 
 
 async def test_a_prompt_given_meanwhile_waits_its_turn(page: Page) -> None:
@@ -181,6 +199,9 @@ async def test_a_fold_stands_for_its_originals_until_it_is_unfolded(visitor: Vis
     await expect(original).to_be_visible()
     await fold.get_by_role("button", name="Hide the originals").click()
     await expect(original).to_be_hidden()
+    await fold.get_by_role("button", name="Undo the summary").click()
+    await expect(fold).to_have_count(0)
+    await expect(original).to_be_visible()
 
 
 async def begin(page: Page, text: str) -> None:

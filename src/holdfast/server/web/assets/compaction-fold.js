@@ -4,8 +4,8 @@ import { button, h, icon } from "./dom.js";
 import { showMarkdown } from "./markdown.js";
 import { count } from "./times.js";
 
-/** `toggle` shows or hides the originals; without it, there are none on this page to show. */
-export function compactionFold({ summary, firstSeq, lastSeq, tokensBefore, tokensAfter }, unfolded, toggle) {
+/** `toggle` shows or hides the originals, `undo` gives them back to the agent; without them, this only tells. */
+export function compactionFold({ summary, firstSeq, lastSeq, tokensBefore, tokensAfter }, unfolded, toggle, undo) {
   const text = h("div", { class: "text" });
   showMarkdown(text, summary);
   const folded = count(lastSeq - firstSeq + 1);
@@ -22,6 +22,12 @@ export function compactionFold({ summary, firstSeq, lastSeq, tokensBefore, token
       h("span", { class: "muted" }, saved),
     ),
     text,
-    toggle && button(label, { class: "button quiet", "aria-expanded": String(unfolded), onclick: toggle }),
+    toggle &&
+      h(
+        "div",
+        { class: "row" },
+        button(label, { class: "button quiet", "aria-expanded": String(unfolded), onclick: toggle }),
+        button("Undo the summary", { class: "button quiet", onclick: undo }),
+      ),
   );
 }

@@ -11,6 +11,8 @@ const ENDED = {
 };
 
 export class Composer {
+  #queued = null;
+
   /** `actions` resumes and forks; `sent` is told that a prompt was accepted. */
   constructor(conversation, actions, sent) {
     this.conversation = conversation;
@@ -105,6 +107,9 @@ export class Composer {
   }
 
   #showQueue(waiting) {
+    const shown = waiting.map((turn) => turn.id).join();
+    if (shown === this.#queued) return;
+    this.#queued = shown;
     this.queue.hidden = !waiting.length;
     this.queue.replaceChildren(
       ...waiting.map((turn, index) =>

@@ -4,11 +4,13 @@ import { turnHref } from "./address.js";
 import { compactionFold } from "./compaction-fold.js";
 import { h, icon } from "./dom.js";
 import { json } from "./json.js";
-import { showMarkdown } from "./markdown.js";
+import { html, showMarkdown } from "./markdown.js";
 import { planCard } from "./plan.js";
 import { QuestionCard } from "./question-card.js";
 import { duration, moment, timeOfDay } from "./times.js";
 import { ToolCard } from "./tool-card.js";
+
+const LONGEST_LIVE = 20_000; // characters; a longer text is Markdown when it has ended
 
 /** The view of a message: an `element`, `update(message)` and, for text, `grow(text)`. */
 export function messageView(message, conversation) {
@@ -52,29 +54,58 @@ class Prompt {
   }
 }
 
+/** What the agent says. While it streams, its finished paragraphs are Markdown and the rest is plain. */
 class AgentText {
+  #settled = 0;
+  #asking = false;
+
   constructor(message) {
     this.text = h("div", { class: "text" });
+    this.paragraphs = h("div", { class: "text" });
+    this.tail = h("div", { class: "tail plain" }, " ");
     this.element = h("article", { class: "message said", "aria-label": "Agent" }, this.text);
     this.update(message);
   }
 
   update({ content }) {
-    const streaming = content.partial === true;
-    this.element.classList.toggle("streaming", streaming);
-    if (!streaming) {
+    this.content = content;
+    this.element.classList.toggle("streaming", content.partial === true);
+    if (!content.partial) {
       showMarkdown(this.text, content.text);
       return;
     }
-    this.text.classList.add("plain");
-    this.text.textContent = content.text;
+    this.text.replaceChildren(this.paragraphs, this.tail);
+    this.tail.firstChild.data = content.text.slice(this.#settled);
+    this.#settle();
   }
 
   /** Add to the end without touching what is there. */
   grow(added) {
-    if (this.text.lastChild instanceof Text) this.text.lastChild.appendData(added);
-    else this.text.append(added);
+    this.tail.firstChild.appendData(added);
+    if (added.includes("\n")) this.#settle();
   }
+
+  async #settle() {
+    if (this.#asking || this.content.text.length > LONGEST_LIVE) return;
+    const end = endOfParagraphs(this.content.text, this.#settled);
+    if (end === this.#settled) return;
+    this.#asking = true;
+    const markup = await html(this.content.text.slice(0, end));
+    this.#asking = false;
+    if (markup === null || !this.content.partial) return;
+    this.#settled = end;
+    this.paragraphs.innerHTML = markup;
+    this.tail.firstChild.data = this.content.text.slice(end);
+  }
+}
+
+/** Where the last paragraph ends that is complete, and in no code block that still goes on. */
+function endOfParagraphs(text, settled) {
+  for (let at = text.lastIndexOf("\n\n"); at > settled; at = text.lastIndexOf("\n\n", at - 1)) {
+    const fences = text.slice(0, at).match(/^ {0,3}(```|~~~)/gm) ?? [];
+    if (fences.length % 2 === 0) return at + 2;
+  }
+  return settled;
 }
 
 class Thought {

@@ -15,9 +15,13 @@ export class QuestionCard {
   #shown = null;
   #chosen = [];
 
-  /** `asked` is what the session's message says of a set that may be gone; `inInbox` shows all there is to judge. */
-  constructor(id, { asked, inInbox = false } = {}) {
+  /**
+   * `asked` is what the session's message says of a set that may be gone. A card that `isAlone`, with no
+   * tool call beside it, shows what is to be judged; `inInbox` it also says where it was asked.
+   */
+  constructor(id, { asked, inInbox = false, isAlone = inInbox } = {}) {
     this.id = id;
+    this.isAlone = isAlone;
     this.asked = asked;
     this.inInbox = inInbox;
     this.element = h("section", { class: "message question card", dataset: { set: id } });
@@ -70,7 +74,7 @@ export class QuestionCard {
       ),
       this.inInbox && this.#where(),
       tool?.title && h("p", { class: tool.kind === "execute" ? "subject command" : "subject" }, tool.title),
-      tool && this.inInbox && h("div", { class: "judge" }, toolDetails({ ...tool, status: undefined }, this.set.workingDirectory)),
+      tool && this.isAlone && h("div", { class: "judge" }, toolDetails({ ...tool, status: undefined }, this.set.workingDirectory)),
       direct ? this.#direct(questions[0], kind) : this.#form(questions),
       this.problem,
     ];

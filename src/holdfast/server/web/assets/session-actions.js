@@ -59,11 +59,21 @@ export class SessionActions {
       saved("Export as Markdown", "markdown"),
       saved("Export as JSON", "json"),
       h("hr"),
+      item("Summarise older messages", () => this.#compact()),
       isLive && item("Complete", () => this.#do(post(`${this.path}/complete`))),
       isLive && item("Cancel the session", () => this.#cancel()),
       status !== "archived" && item("Archive", () => this.#do(patch(this.path, { status: "archived" }))),
       item("Delete…", () => this.#purge(), "dangerous"),
     ].filter(Boolean);
+  }
+
+  async #compact() {
+    try {
+      const { compaction } = await post(`${this.path}/compact`);
+      if (!compaction) toast("There is nothing to gain from a summary yet.");
+    } catch (problem) {
+      toast(problem.message, "problem");
+    }
   }
 
   async #cancel() {

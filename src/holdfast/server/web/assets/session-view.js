@@ -1,6 +1,7 @@
 // A session: what is said and done in it, live, and where to answer.
 
 import { post } from "./api.js";
+import { AskedQuestions } from "./asked-questions.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { button, h, icon, iconButton } from "./dom.js";
@@ -69,7 +70,8 @@ export class SessionView {
     this.scroller = h("div", { class: "scroller", tabindex: "0", "aria-label": "Conversation" });
     this.timeline = new Timeline(conversation, this.scroller);
     this.timeline.onscroll = () => (this.latest.hidden = this.timeline.isAtEnd);
-    this.scroller.append(this.empty, this.timeline.element);
+    this.asked = new AskedQuestions(conversation);
+    this.scroller.append(this.empty, this.timeline.element, this.asked.element);
     this.element.replaceChildren(
       h(
         "div",
@@ -118,6 +120,7 @@ export class SessionView {
       );
       this.announcement.textContent = { waiting: "The agent waits for your answer.", running: "The agent works." }[state] ?? "";
     }
+    this.asked.update(waiting);
     this.composer.update();
     this.details.update(changes);
     this.#showEmpty(session);

@@ -5,10 +5,12 @@
 // server if need be. So a session of 100,000 messages opens at its end at once, and its scroll bar
 // tells the truth.
 
+import { post } from "./api.js";
 import { compactionFold } from "./compaction-fold.js";
 import { arrange, h } from "./dom.js";
 import { html } from "./markdown.js";
 import { messageView } from "./message.js";
+import { toast } from "./toast.js";
 
 const STRETCH = 50; // messages
 const SHELF = 50; // stretches
@@ -197,12 +199,20 @@ export class Timeline {
 
   #foldsAfter(seq) {
     const ending = this.#folds.filter((fold) => fold.lastSeq === seq);
-    return ending.map((fold) =>
-      compactionFold(fold, this.#unfolded.has(fold.id), () => {
-        if (!this.#unfolded.delete(fold.id)) this.#unfolded.add(fold.id);
-        this.#refold();
-      }),
-    );
+    return ending.map((fold) => compactionFold(fold, this.#unfolded.has(fold.id), () => this.#toggle(fold), () => this.#undo(fold)));
+  }
+
+  #toggle(fold) {
+    if (!this.#unfolded.delete(fold.id)) this.#unfolded.add(fold.id);
+    this.#refold();
+  }
+
+  async #undo(fold) {
+    try {
+      await post(`/api/sessions/${this.conversation.id}/compactions/${fold.id}/undo`);
+    } catch (problem) {
+      toast(problem.message, "problem");
+    }
   }
 
   #refold() {

@@ -66,8 +66,8 @@ const openAtFirst = ({ status, content = [] }) =>
   status === "failed" || content.some((each) => each.type === "diff" || each.type === "terminal");
 
 /** Everything that is known of a tool call, to read or to judge. */
-export function toolDetails({ args, rawInput, result, rawOutput, content = [], locations = [], kind }, root) {
-  const given = args ?? rawInput;
+export function toolDetails({ args, rawInput, result, rawOutput, content = [], locations = [], kind, title }, root) {
+  const given = withoutTitle(args ?? rawInput, title);
   const came = result ?? rawOutput;
   const shownInDiff = content.some((each) => each.type === "diff");
   const output = outputOf(came);
@@ -116,6 +116,13 @@ function outputOf(result) {
 }
 
 const labelled = (label, element) => h("div", { class: "part" }, h("h4", {}, label), element);
+
+/** Arguments without a command that the title says already. */
+function withoutTitle(given, title) {
+  if (!given || typeof given !== "object" || given.command !== title) return given;
+  const { command, ...rest } = given;
+  return Object.keys(rest).length ? rest : null;
+}
 
 const isPathOnly = (given) => Object.keys(given).every((name) => /^(file_?)?path$/i.test(name));
 
