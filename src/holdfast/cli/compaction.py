@@ -53,7 +53,7 @@ def compact(
         policy = policies_of(settings.agents)(found.agent) or CompactionPolicy()
         if strategy or param:
             policy = msgspec.structs.replace(policy, strategy=_spec(policy, strategy, param or []))
-        view = await read_view(opened, found.id, counter, session=found)
+        view = await read_view(opened, found.id, counter)
         budget = policy.on_demand(view, SessionStanding.of(found).token_ratio)
         compactor = Compactor(
             opened,

@@ -112,7 +112,7 @@ class BackgroundCompaction:
     ) -> Compaction | None:
         standing = SessionStanding.of(session)
         budget = policy.budget(standing.token_ratio)
-        view = await read_view(self._store, session.id, self._counter, session=session)
+        view = await read_view(self._store, session.id, self._counter)
         if on_demand:
             budget = policy.on_demand(view, standing.token_ratio)
         elif not policy.is_due(view, budget):

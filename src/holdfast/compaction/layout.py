@@ -7,6 +7,8 @@ view reads only the messages that are shown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -75,7 +77,23 @@ def layout_of(chain: Sequence[Compaction]) -> Layout:
     return layout
 
 
-def chain_in_effect(compactions: Sequence[Compaction]) -> list[Compaction]:
+class Linked(Protocol):
+    """A compaction, or its outline."""
+
+    @property
+    def id(self) -> CompactionId: ...
+
+    @property
+    def parent_id(self) -> CompactionId | None: ...
+
+    @property
+    def undone_at(self) -> datetime | None: ...
+
+
+L = TypeVar("L", bound=Linked)
+
+
+def chain_in_effect(compactions: Sequence[L]) -> list[L]:
     """The newest compaction that stands on none that was undone, behind those it stands on.
 
     Undoing one thus gives the view it was planned on, and takes what was planned on it along.
@@ -88,7 +106,7 @@ def chain_in_effect(compactions: Sequence[Compaction]) -> list[Compaction]:
     return []
 
 
-def chain_to(compactions: Sequence[Compaction], compaction_id: CompactionId) -> list[Compaction]:
+def chain_to(compactions: Sequence[L], compaction_id: CompactionId) -> list[L]:
     """The branch that ends with this compaction, in effect or not."""
     known = {each.id: each for each in compactions}
     if compaction_id not in known:
@@ -96,7 +114,7 @@ def chain_to(compactions: Sequence[Compaction], compaction_id: CompactionId) -> 
     return _chain(known, known[compaction_id])
 
 
-def _chain(known: Mapping[CompactionId, Compaction], last: Compaction) -> list[Compaction]:
+def _chain(known: Mapping[CompactionId, L], last: L) -> list[L]:
     chain = [last]
     while (parent := chain[-1].parent_id) is not None and parent in known:
         chain.append(known[parent])

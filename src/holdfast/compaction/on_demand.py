@@ -15,7 +15,7 @@ from holdfast.store.store import Store
 async def compact_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Compaction | None:
     """Shorten what a model is shown of a session; None when there is nothing to gain."""
     counter = default_counter()
-    view = await read_view(store, session.id, counter, session=session)
+    view = await read_view(store, session.id, counter)
     compactor = Compactor(
         store,
         policy.planner(),

@@ -22,7 +22,7 @@ from holdfast.compaction.strategy import (
     saves_enough,
     together,
 )
-from holdfast.compaction.tool_results import cleared, recent_last, shortened, tool_results
+from holdfast.compaction.tool_results import ToolResult, cleared, recent_last, shortened
 from holdfast.compaction.view import Atom, View
 from holdfast.errors import InvalidInput
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
@@ -82,7 +82,7 @@ class ToolResultTrim(Configured, frozen=True, kw_only=True, forbid_unknown_field
 
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         replaced = [
-            replacement
+            (result, replacement)
             for result in recent_last(view, self.keep_last, self.exclude)
             if (replacement := shortened(result, self.max_chars, self.head, self.tail, counter))
         ]
@@ -105,11 +105,11 @@ class ToolResultClear(Configured, frozen=True, kw_only=True, forbid_unknown_fiel
         if view.tokens < self.trigger:
             return None
         replaced = [
-            replacement
+            (result, replacement)
             for result in recent_last(view, self.keep, self.exclude)
             if (replacement := cleared(result, self.placeholder, counter))
         ]
-        if _saved(view, replaced) < self.clear_at_least:
+        if _saved(replaced) < self.clear_at_least:
             return None
         return _replacing(view, replaced)
 
@@ -198,14 +198,16 @@ class Pipeline(Configured, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         whole: Plan | None = None
-        current = view
+        current, latest = view, whole
         for stage in self.strategies():
+            if latest is not None and latest is not whole:
+                whole = latest
+                current = view.after(whole)
             if current.tokens <= budget.aim:
                 break
             if plan := stage.plan(current, budget, counter):
-                whole = whole.followed_by(plan) if whole else plan
-                current = view.after(whole)
-        return whole if saves_enough(view, view.tokens - current.tokens) else None
+                latest = whole.followed_by(plan) if whole else plan
+        return latest
 
 
 STRATEGIES: dict[str, type[Configured]] = {
@@ -303,10 +305,10 @@ def _dropping(view: View, atoms: Sequence[Atom]) -> Plan | None:
     return Plan(dropped=together(atoms)) if saves_enough(view, _tokens(atoms)) else None
 
 
-def _replacing(view: View, replaced: Sequence[Replacement]) -> Plan | None:
-    return Plan(replaced=tuple(replaced)) if saves_enough(view, _saved(view, replaced)) else None
+def _replacing(view: View, replaced: Sequence[tuple[ToolResult, Replacement]]) -> Plan | None:
+    plan = Plan(replaced=tuple(each for _, each in replaced))
+    return plan if saves_enough(view, _saved(replaced)) else None
 
 
-def _saved(view: View, replaced: Sequence[Replacement]) -> int:
-    results = {result.item.message.seq: result for result in tool_results(view)} if replaced else {}
-    return sum(results[each.seq].item.tokens - (each.tokens or 0) for each in replaced)
+def _saved(replaced: Sequence[tuple[ToolResult, Replacement]]) -> int:
+    return sum(result.item.tokens - (each.tokens or 0) for result, each in replaced)

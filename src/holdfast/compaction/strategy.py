@@ -89,7 +89,7 @@ def older(view: View, boundary: int, *, room: int, added: int = 0, summaries: bo
 
 
 def together(atoms: Sequence[Atom]) -> Ranges:
-    return union(*(atom.seqs for atom in atoms))
+    return union(each for atom in atoms for item in atom.items for each in item.ranges)
 
 
 def only_a_summary(atoms: Sequence[Atom]) -> bool:

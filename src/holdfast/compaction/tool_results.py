@@ -6,21 +6,26 @@ with everything that came of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.compaction.plan import Replacement
-from holdfast.compaction.view import Atom, Item, Kind, View, answers
+from holdfast.compaction.view import Atom, Item, Kind, View
 from holdfast.model.content import Content, TextContent, ToolContent
-from holdfast.model.tokens import TokenCounter, message_tokens
+from holdfast.model.message import Message
+from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter, message_tokens
 
 OUTPUT_LIMIT = 2_000
 """Characters of a tool's output that a summariser is shown."""
 
 
-class ToolResult(msgspec.Struct, frozen=True):
+_LOOKS_LIKE_TOOL = re.compile(rb'"type"\s*:\s*"tool"')
+
+
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
     item: Item
     tool: str
 
@@ -41,8 +46,10 @@ def shortened(
     result: ToolResult, max_chars: int, head: int, tail: int, counter: TokenCounter
 ) -> Replacement | None:
     """The result with its middle left out; None where it is short enough, or would not become smaller."""
-    content = result.item.message.content
-    text = _output(content)
+    message = result.item.message
+    if len(message.content_json) <= max_chars:  # its JSON is never shorter than its text
+        return None
+    text = _output(message.content)
     if len(text) <= max_chars:
         return None
     return _replacement(result, _without_middle(text, head, tail), counter)
@@ -63,16 +70,17 @@ def _without_middle(text: str, head: int, tail: int) -> str:
 
 
 def _of_atom(atom: Atom) -> Iterator[ToolResult]:
-    names = {call.id: call.name for item in atom.items for call in item.message.tool_calls}
+    names: dict[str, str] = {}
     for item in atom.items:
-        if item.kind not in (Kind.STORED, Kind.SHORTENED):
+        message = item.message
+        if message.tool_calls:
+            names |= {call.id: call.name for call in message.tool_calls}
+        elif item.kind is Kind.SYNTHETIC:
             continue
-        if (call_id := answers(item.message)) is not None:
-            yield ToolResult(item, names.get(call_id, ""))
-        elif b'"tool"' in bytes(item.message.content_json):
-            content = item.message.content
-            if isinstance(content, ToolContent):
-                yield ToolResult(item, content.tool)
+        elif message.tool_call_id is not None:
+            yield ToolResult(item, names.get(message.tool_call_id, ""))
+        elif _LOOKS_LIKE_TOOL.search(message.content_json) and isinstance(message.content, ToolContent):
+            yield ToolResult(item, message.content.tool)
 
 
 def _output(content: Content) -> str:
@@ -94,16 +102,12 @@ def _text(value: Any) -> str:
 
 def _replacement(result: ToolResult, text: str, counter: TokenCounter) -> Replacement | None:
     message = result.item.message
-    content = message.content
-    shown: Content
-    if isinstance(content, ToolContent):
-        shown = msgspec.structs.replace(content, result=text, content=())
+    if message.tool_call_id is None and isinstance(content := message.content, ToolContent):
+        shown = Message.of(message.role, msgspec.structs.replace(content, result=text, content=()))
+        tokens = message_tokens(shown, counter)
     else:
-        shown = TextContent(text=text)
-    changed = msgspec.structs.replace(
-        message, content_json=msgspec.Raw(msgspec.json.encode(shown)), token_count=None
-    )
-    tokens = message_tokens(changed, counter)
+        shown = Message.of(message.role, TextContent(text=text))
+        tokens = counter.count(text) + MESSAGE_OVERHEAD
     if tokens >= result.item.tokens:
         return None
-    return Replacement(seq=message.seq, content=msgspec.to_builtins(shown), tokens=tokens)
+    return Replacement(seq=message.seq, content=msgspec.to_builtins(shown.content), tokens=tokens)

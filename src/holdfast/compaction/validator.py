@@ -16,13 +16,15 @@ anything is written; the others hold by how the compactor commits and the store 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from operator import itemgetter
 
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.errors import PlanRefused
 from holdfast.compaction.plan import Plan
-from holdfast.compaction.ranges import Ranges, contains, covers, overlap, size, union, without
+from holdfast.compaction.ranges import Ranges, covers, overlap, size, union, without
 from holdfast.compaction.view import Atom, Item, Kind, View, answers
 from holdfast.model.message import Message, Role
 
@@ -64,47 +66,54 @@ def malformed(messages: Sequence[Message]) -> Iterator[str]:
 
 def _ill_aimed(view: View, plan: Plan) -> Iterator[str]:
     """What the plan says about messages that it may not touch (I1, I3, I4, I5)."""
-    edits: list[Ranges] = [*(fold.ranges for fold in plan.folds), plan.dropped]
-    edits.append(union((each.seq, each.seq) for each in plan.replaced))
-    touched = union(*edits)
+    removals: list[Ranges] = [*(fold.ranges for fold in plan.folds), plan.dropped]
+    replaced = union((each.seq, each.seq) for each in plan.replaced)
+    touched = union(replaced, *removals)
     if not touched:
         yield "I7: it does nothing"
-    if sum(map(size, edits)) > size(touched):
+    if sum(map(size, removals)) + len(plan.replaced) > size(touched):
         yield "I5: it says two things about one message"
-    shown = union(*(item.ranges for item in view.items))
+        return
+    shown = union(view.layout.shown(view.last_seq), *(each.fold.ranges for each in view.layout.summaries))
     if unknown := without(touched, shown):
         yield f"I5: messages {_spelled(unknown)} are not in the view"
-    removals = [*(fold.ranges for fold in plan.folds), plan.dropped]
-    removed = plan.removed
+        return
+    edits = sorted((*each, number) for number, ranges in enumerate(removals) for each in ranges)
+    folded: list[list[Item]] = [[] for _ in removals]
     for atom in view.atoms:
-        yield from _ill_treated(atom, removed, removals)
-    stored = {item.message.seq: item for item in view.items if item.kind in (Kind.STORED, Kind.SHORTENED)}
-    fixed = {item.message.seq for atom in view.atoms if atom.fixed for item in atom.items}
-    for each in plan.replaced:
-        if each.seq in fixed:
-            yield f"I3: message {each.seq} must stay as it is, and would be shortened"
-        elif each.seq not in stored:
-            yield f"I5: message {each.seq} is not shown, and cannot be shortened"
-    for fold in plan.folds:
-        within = [item for item in view.items if item.ranges and covers(fold.ranges, item.ranges)]
-        if len(within) == 1 and within[0].kind is Kind.SUMMARY:
+        hit = {_edit_at(edits, first) for item in atom.items for first, _ in item.ranges}
+        if hit != {None}:
+            yield from _ill_treated(atom, hit, removals)
+            for number in hit - {None}:
+                folded[number or 0] += atom.items
+        elif atom.fixed and replaced and overlap(seqs := _seqs(atom), replaced):
+            yield f"I3: messages {_spelled(seqs)} must stay as they are, and would be shortened"
+        elif atom.is_summary and replaced and overlap(_seqs(atom), replaced):
+            yield "I5: a message that is not shown cannot be shortened"
+    for items in folded[: len(plan.folds)]:
+        if len(items) == 1 and items[0].kind is Kind.SUMMARY:
             yield "I9: a summary alone would be summarised again"
 
 
-def _ill_treated(atom: Atom, removed: Ranges, removals: Sequence[Ranges]) -> Iterator[str]:
-    whole = tuple(atom.seqs)
-    if not any(_touches(removed, each) for each in whole):
-        return
-    seqs = union(whole)
+def _edit_at(edits: Sequence[tuple[int, int, int]], seq: int) -> int | None:
+    """The number of the removal that takes a message away."""
+    at = bisect_right(edits, seq, key=_first) - 1
+    return edits[at][2] if at >= 0 and seq <= edits[at][1] else None
+
+
+def _ill_treated(atom: Atom, hit: Set[int | None], removals: Sequence[Ranges]) -> Iterator[str]:
+    seqs = _seqs(atom)
     if atom.fixed:
         yield f"I3: messages {_spelled(seqs)} must stay as they are, and would be removed"
-    elif not any(covers(ranges, seqs) for ranges in removals):
+    elif len(hit) > 1 or not covers(removals[next(iter(hit)) or 0], seqs):
         yield f"I1: messages {_spelled(seqs)} belong together, and would be parted"
 
 
-def _touches(removed: Ranges, each: tuple[int, int]) -> bool:
-    first, last = each
-    return contains(removed, first) if first == last else overlap((each,), removed)
+def _seqs(atom: Atom) -> Ranges:
+    return union(each for item in atom.items for each in item.ranges)
+
+
+_first = itemgetter(0)
 
 
 def _lost(before: View, after: View) -> Iterator[str]:

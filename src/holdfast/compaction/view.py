@@ -11,15 +11,17 @@ plan may touch it: system and pinned messages, what the person said last, and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence, Set
 from enum import StrEnum
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 
 from holdfast.compaction.layout import Layout, Standing
 from holdfast.compaction.plan import Plan, Replacement
-from holdfast.compaction.ranges import Ranges, contains
+from holdfast.compaction.ranges import Ranges
 from holdfast.model.content import CompactionContent, TextContent
 from holdfast.model.ids import CompactionId
 from holdfast.model.message import Message, Role
@@ -39,44 +41,28 @@ class Kind(StrEnum):
     """A result that was never given."""
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):  # there are many, and none can refer to itself
     message: Message
     tokens: int
+    ranges: Ranges
+    """The stored messages it stands for."""
     kind: Kind = Kind.STORED
     fixed: bool = False
-    folded: Ranges = ()
     level: int = 0
 
-    @property
-    def ranges(self) -> Ranges:
-        """The stored messages it stands for."""
-        if self.kind is Kind.SUMMARY:
-            return self.folded
-        return () if self.kind is Kind.SYNTHETIC else ((self.message.seq, self.message.seq),)
 
-
-class Atom(msgspec.Struct, frozen=True):
-    """Items that stay together, with their places in the view."""
+class Atom(msgspec.Struct, frozen=True, gc=False):
+    """Items that stay together."""
 
     items: tuple[Item, ...]
-    places: tuple[int, ...]
+    last: int
+    """The place of the last one in the view."""
     fixed: bool
-
-    @property
-    def last(self) -> int:
-        return self.places[-1]
-
-    @property
-    def tokens(self) -> int:
-        return sum(item.tokens for item in self.items)
+    tokens: int
 
     @property
     def is_summary(self) -> bool:
         return self.items[0].kind is Kind.SUMMARY
-
-    @property
-    def seqs(self) -> Iterator[tuple[int, int]]:
-        return (each for item in self.items for each in item.ranges)
 
 
 class View:
@@ -96,11 +82,20 @@ class View:
         self.rev = rev
         """The session's revision at which it was read."""
         self._stored = stored
-        self.items, self.atoms = _composed(layout, stored, counter)
+        self._composed = _composed(layout, stored, counter)
 
     @property
     def head(self) -> CompactionId | None:
         return self.layout.head.id if self.layout.head else None
+
+    @property
+    def items(self) -> list[Item]:
+        return self._composed.items
+
+    @cached_property
+    def atoms(self) -> list[Atom]:
+        """What a plan may remove or keep as a whole, by where it ends."""
+        return _atoms(self._composed)
 
     @property
     def messages(self) -> list[Message]:
@@ -113,8 +108,12 @@ class View:
 
     def after(self, plan: Plan) -> View:
         """The view as the plan would leave it; a summary not yet made takes the room it was given."""
-        removed = plan.removed
-        kept = [message for message in self._stored if not contains(removed, message.seq)]
+        kept: list[Message] = []
+        start = 0
+        for first, last in plan.removed:
+            kept += self._stored[start : bisect_left(self._stored, first, start, key=_seq)]
+            start = bisect_right(self._stored, last, start, key=_seq)
+        kept += self._stored[start:]
         layout = self.layout.after(plan)
         return View(layout, kept, self.counter, last_seq=self.last_seq, rev=self.rev)
 
@@ -134,12 +133,18 @@ class _Call:
         self.unanswered = unanswered
 
 
-def _composed(
-    layout: Layout, stored: Sequence[Message], counter: TokenCounter
-) -> tuple[list[Item], list[Atom]]:
+class _Composition(msgspec.Struct, frozen=True):
+    items: list[Item]
+    calls: dict[int, list[int]]
+    """The places of each call and its results."""
+    pending: set[int]
+    """Which of the calls are still waited for."""
+
+
+def _composed(layout: Layout, stored: Sequence[Message], counter: TokenCounter) -> _Composition:
     drafts = _drafts(layout, stored, counter)
     calls, owners = _paired(drafts)
-    moved_on = _moved_on(drafts)
+    moved_on = _moved_on(drafts) if calls else {}
     inserted: dict[int, list[tuple[int, Item]]] = {}
     """By place, the callers and results that go before it."""
     late: set[int] = set()
@@ -159,7 +164,24 @@ def _composed(
             note = STILL_RUNNING if awaited else INTERRUPTED
             given = [(call.caller, _never_given(caller, each, note, counter)) for each in call.unanswered]
             inserted.setdefault(moved_on[call.caller], []).extend(given)
-    return _arranged(drafts, owners, pending, late, inserted, counter)
+    return _Composition(*_arranged(drafts, owners, late, inserted, counter), pending)
+
+
+def _atoms(composed: _Composition) -> list[Atom]:
+    """The atoms, by where they end."""
+    items = composed.items
+    in_calls = {place for places in composed.calls.values() for place in places}
+    atoms = [
+        Atom((item,), place, item.fixed, item.tokens)
+        for place, item in enumerate(items)
+        if place not in in_calls
+    ]
+    for caller, places in composed.calls.items():
+        together = tuple(items[place] for place in places)
+        fixed = caller in composed.pending or any(item.fixed for item in together)
+        atoms.append(Atom(together, places[-1], fixed, sum(item.tokens for item in together)))
+    atoms.sort(key=_last)
+    return atoms
 
 
 def _drafts(layout: Layout, stored: Sequence[Message], counter: TokenCounter) -> list[Item]:
@@ -176,8 +198,12 @@ def _drafts(layout: Layout, stored: Sequence[Message], counter: TokenCounter) ->
         if message.seq in replaced:
             drafts.append(_shortened(message, replaced[message.seq], counter))
             continue
-        fixed = message.role is Role.SYSTEM or message.seq == said or _is_kept(message)
-        drafts.append(Item(message, message_tokens(message, counter), Kind.STORED, fixed))
+        seq = message.seq
+        tokens = message.token_count
+        if tokens is None:
+            tokens = message_tokens(message, counter)
+        fixed = message.role is Role.SYSTEM or seq == said or _is_kept(message)
+        drafts.append(Item(message, tokens, ((seq, seq),), Kind.STORED, fixed))
     while upcoming is not None:
         drafts.append(_summary(upcoming))
         upcoming = next(summaries, None)
@@ -227,14 +253,12 @@ def _moved_on(drafts: Sequence[Item]) -> dict[int, int]:
 def _arranged(
     drafts: Sequence[Item],
     owners: Mapping[int, _Call],
-    pending: Set[int],
     late: Set[int],
     inserted: Mapping[int, Sequence[tuple[int, Item]]],
     counter: TokenCounter,
-) -> tuple[list[Item], list[Atom]]:
-    """Everything in its place, and the atoms by where they end."""
+) -> tuple[list[Item], dict[int, list[int]]]:
+    """Everything in its place, and the places of each call and its results by that of the caller."""
     items: list[Item] = []
-    atoms: list[Atom] = []
     members: dict[int, list[int]] = {}
     for place, draft in enumerate(drafts):
         for caller, answer in inserted.get(place, ()):
@@ -244,16 +268,10 @@ def _arranged(
             continue
         if owner := owners.get(place):
             members.setdefault(owner.caller, []).append(len(items))
-        else:
-            draft = draft if answers(draft.message) is None else _note_of_result(draft, counter)
-            atoms.append(Atom((draft,), (len(items),), draft.fixed))
+        elif draft.message.tool_call_id is not None and answers(draft.message) is not None:
+            draft = _note_of_result(draft, counter)
         items.append(draft)
-    for caller, places in members.items():
-        together = tuple(items[place] for place in places)
-        fixed = caller in pending or any(item.fixed for item in together)
-        atoms.append(Atom(together, tuple(places), fixed))
-    atoms.sort(key=lambda atom: atom.last)
-    return items, atoms
+    return items, members
 
 
 def _summary(standing: Standing) -> Item:
@@ -271,20 +289,20 @@ def _summary(standing: Standing) -> Item:
         timestamp=compaction.created_at if compaction else None,
         token_count=fold.tokens,
     )
-    return Item(message, fold.tokens, Kind.SUMMARY, False, fold.ranges, fold.level)
+    return Item(message, fold.tokens, fold.ranges, Kind.SUMMARY, level=fold.level)
 
 
 def _shortened(message: Message, replacement: Replacement, counter: TokenCounter) -> Item:
     content = msgspec.Raw(msgspec.json.encode(replacement.content))
     shown = msgspec.structs.replace(message, content_json=content, token_count=replacement.tokens)
-    return Item(shown, message_tokens(shown, counter), Kind.SHORTENED)
+    return Item(shown, message_tokens(shown, counter), ((message.seq, message.seq),), Kind.SHORTENED)
 
 
 def _never_given(caller: Message, call_id: str, note: str, counter: TokenCounter) -> Item:
     message = Message.of(
         Role.TOOL, TextContent(text=note), seq=caller.seq, timestamp=caller.timestamp, tool_call_id=call_id
     )
-    return Item(message, message_tokens(message, counter), Kind.SYNTHETIC)
+    return Item(message, message_tokens(message, counter), (), Kind.SYNTHETIC)
 
 
 def _note_of_result(draft: Item, counter: TokenCounter) -> Item:
@@ -298,13 +316,19 @@ def _note_of_result(draft: Item, counter: TokenCounter) -> Item:
         tool_call_id=None,
         token_count=None,
     )
-    return Item(note, counter.count(text) + MESSAGE_OVERHEAD, Kind.SHORTENED, draft.fixed)
+    tokens = counter.count(text) + MESSAGE_OVERHEAD
+    return Item(note, tokens, draft.ranges, Kind.SHORTENED, draft.fixed)
 
 
 def _is_kept(message: Message) -> bool:
     """Whether the message is pinned, or more of it is expected."""
     if message.metadata and message.metadata.get("pinned") is True:
         return True
-    raw = bytes(message.content_json)
     # Only these two fields keep a message open; looking for them is cheaper than decoding every message.
-    return (b'"partial"' in raw or b'"status"' in raw) and message.open
+    raw = bytes(message.content_json)
+    looks_open = (b'"partial"' in raw and b'"partial":false' not in raw) or b'"status"' in raw
+    return looks_open and message.open
+
+
+_seq = attrgetter("seq")
+_last = attrgetter("last")

@@ -6,15 +6,16 @@ everything a record speaks of, so what is read is always a view that the session
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.compaction.layout import chain_in_effect, chain_to, layout_of
 from holdfast.compaction.plan import plan_of
-from holdfast.compaction.ranges import Ranges
+from holdfast.compaction.ranges import Ranges, covers
 from holdfast.compaction.view import View
 from holdfast.model.ids import CompactionId
 from holdfast.model.message import Message
-from holdfast.model.session import Session, SessionRef
+from holdfast.model.records import Compaction, CompactionOutline
+from holdfast.model.session import SessionRef
 from holdfast.model.tokens import TokenCounter
 from holdfast.store.options import MAX_PAGE
 from holdfast.store.store import Store
@@ -26,17 +27,15 @@ async def read_view(
     counter: TokenCounter,
     *,
     at: CompactionId | None = None,
-    session: Session | None = None,
 ) -> View:
     """What a model is shown of a session: now, or as one of its compactions leaves it (`at`).
 
     The view at a compaction shows what was said after it, too, and needs not be the one in effect, so
     views can branch.
     """
-    session = session or await store.get_session(ref)
-    recorded = await store.list_compactions(ref) if session.compaction_count else ()
-    chain = chain_in_effect(recorded) if at is None else chain_to(recorded, at)
-    layout = layout_of(chain)
+    session, outlines = await store.compaction_outlines(ref)
+    chain = chain_in_effect(outlines) if at is None else chain_to(outlines, at)
+    layout = layout_of(await _that_matter(store, ref, chain))
     stored = await _read(store, ref, layout.shown(session.message_count))
     return View(layout, stored, counter, last_seq=session.message_count, rev=session.rev)
 
@@ -45,6 +44,19 @@ async def expand(store: Store, ref: SessionRef, compaction_id: CompactionId) -> 
     """The originals of everything that a compaction folded, shortened or dropped, exactly as stored."""
     *_, compaction = chain_to(await store.list_compactions(ref), compaction_id)
     return await _read(store, ref, plan_of(compaction).touched)
+
+
+async def _that_matter(
+    store: Store, ref: SessionRef, chain: Sequence[CompactionOutline]
+) -> Sequence[Compaction]:
+    """The compactions of a chain, without those of which the last one has left nothing: mostly all others."""
+    if not chain:
+        return []
+    *earlier, last = chain
+    head = await store.get_compactions(ref, [last.id])
+    removed = plan_of(head[0]).removed
+    rest = [each.id for each in earlier if not covers(removed, ((each.first_seq, each.last_seq),))]
+    return [*await store.get_compactions(ref, rest), *head] if rest else head
 
 
 async def _read(store: Store, ref: SessionRef, ranges: Ranges) -> list[Message]:

@@ -55,6 +55,16 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     edits: dict[str, Any] = {}
 
 
+class CompactionOutline(msgspec.Struct, frozen=True):
+    """As much of a compaction as it takes to know whether it matters for a view."""
+
+    id: CompactionId
+    parent_id: CompactionId | None
+    first_seq: int
+    last_seq: int
+    undone_at: datetime | None
+
+
 class Repo(msgspec.Struct, frozen=True, kw_only=True):
     """A git repository found under the workspace root."""
 

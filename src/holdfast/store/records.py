@@ -11,8 +11,8 @@ from holdfast.errors import InvalidInput, NotFound
 from holdfast.model.content import encode_json
 from holdfast.model.ids import CompactionId, RepoId, TokenId, id_bytes, id_text
 from holdfast.model.principal import Principal, PrincipalRole
-from holdfast.model.records import AuditEntry, Compaction, NewCompaction, Repo, Token
-from holdfast.model.session import SessionRef
+from holdfast.model.records import AuditEntry, Compaction, CompactionOutline, NewCompaction, Repo, Token
+from holdfast.model.session import Session, SessionRef
 from holdfast.model.times import from_ms, to_ms
 from holdfast.store import sessions
 from holdfast.store.ids import new_id
@@ -49,6 +49,34 @@ async def commit_compaction(
 async def compactions(tx: Transaction, scope: Scope, ref: SessionRef) -> list[Compaction]:
     found = await sessions.find(tx, scope, ref, writing=False)
     return [compaction_from_row(row) for row in await tx.all("compactions_of_session", found.pk)]
+
+
+async def compaction_outlines(
+    tx: Transaction, scope: Scope, ref: SessionRef
+) -> tuple[Session, list[CompactionOutline]]:
+    """A session as it is, and which compactions it has."""
+    session = await sessions.get(tx, scope, ref)
+    if not session.compaction_count:
+        return session, []
+    return session, [
+        CompactionOutline(
+            CompactionId(id_text(raw_id)),
+            CompactionId(id_text(parent_id)) if parent_id else None,
+            first_seq,
+            last_seq,
+            _moment(undone_at),
+        )
+        for raw_id, parent_id, first_seq, last_seq, undone_at in await tx.all(
+            "compaction_outlines", id_bytes(session.id)
+        )
+    ]
+
+
+async def compactions_by_id(
+    tx: Transaction, scope: Scope, ref: SessionRef, ids: Sequence[CompactionId]
+) -> list[Compaction]:
+    found = await sessions.find(tx, scope, ref, writing=False)
+    return [await _compaction(tx, found.pk, compaction_id) for compaction_id in ids]
 
 
 async def undo_compaction(

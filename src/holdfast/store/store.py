@@ -27,6 +27,7 @@ from holdfast.model.records import (
     AuditEntry,
     BindingRecord,
     Compaction,
+    CompactionOutline,
     NewCompaction,
     ProcessRecord,
     Repo,
@@ -321,6 +322,13 @@ class Store:
 
     async def list_compactions(self, ref: SessionRef) -> Sequence[Compaction]:
         return await self._read(records.compactions, ref=ref)
+
+    async def compaction_outlines(self, ref: SessionRef) -> tuple[Session, Sequence[CompactionOutline]]:
+        """A session as it is, and which compactions it has, in one read."""
+        return await self._snapshot(records.compaction_outlines, ref=ref)
+
+    async def get_compactions(self, ref: SessionRef, ids: Sequence[CompactionId]) -> Sequence[Compaction]:
+        return await self._read(records.compactions_by_id, ref=ref, ids=ids)
 
     async def undo_compaction(self, ref: SessionRef, compaction_id: CompactionId) -> Compaction:
         return await self._write(

@@ -13,6 +13,10 @@ SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 AND id = $2
 -- name: compactions_of_session
 SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 ORDER BY pk
 
+-- name: compaction_outlines
+SELECT c.id, c.parent_id, c.first_seq, c.last_seq, c.undone_at
+FROM compactions c JOIN sessions s ON s.pk = c.session_pk WHERE s.id = $1 ORDER BY c.pk
+
 -- name: compactions_changed_after
 SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 AND rev > $2 ORDER BY rev LIMIT $3
 
