@@ -6,7 +6,9 @@
   const isShown = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
 
   const named = (element) => {
-    const by = (element.getAttribute("aria-labelledby") ?? "").split(" ").map((id) => document.getElementById(id));
+    const by = (element.getAttribute("aria-labelledby") ?? "")
+      .split(" ")
+      .map((id) => document.getElementById(id));
     const labels = [...(element.labels ?? [])].map((label) => label.textContent);
     const words = [element.getAttribute("aria-label"), ...by.map((each) => each?.textContent), ...labels];
     return [...words, element.textContent].some((text) => text?.trim());
@@ -14,13 +16,19 @@
   const controls = "button, a[href], select, textarea, summary, [role=button], input:not([type=hidden])";
   for (const element of document.querySelectorAll(controls)) {
     const nameless = element.matches("select, textarea, input")
-      ? !element.getAttribute("aria-label")?.trim() && ![...element.labels].some((label) => label.textContent.trim())
+      ? !element.getAttribute("aria-label")?.trim() &&
+        ![...element.labels].some((label) => label.textContent.trim())
       : !named(element);
     if (isShown(element) && nameless) say("A control without a name", element);
   }
   for (const image of document.querySelectorAll("img:not([alt])")) say("A picture without a text", image);
   for (const part of document.querySelectorAll("dialog, nav, aside, [role=group], [role=log], progress")) {
-    if (isShown(part) && !part.hasAttribute("aria-label") && !part.hasAttribute("aria-labelledby") && !part.matches(".note")) {
+    if (
+      isShown(part) &&
+      !part.hasAttribute("aria-label") &&
+      !part.hasAttribute("aria-labelledby") &&
+      !part.matches(".note")
+    ) {
       say("A part without a name", part);
     }
   }
@@ -43,7 +51,12 @@
     const [r, g, b, a] = painter.getImageData(0, 0, 1, 1).data;
     return [r, g, b, a / 255];
   };
-  const over = ([r, g, b, a], [br, bg, bb]) => [r * a + br * (1 - a), g * a + bg * (1 - a), b * a + bb * (1 - a), 1];
+  const over = ([r, g, b, a], [br, bg, bb]) => [
+    r * a + br * (1 - a),
+    g * a + bg * (1 - a),
+    b * a + bb * (1 - a),
+    1,
+  ];
   const backgroundOf = (element) => {
     const layers = [];
     for (let each = element; each; each = each.parentElement) {
@@ -63,13 +76,19 @@
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const element = texts.currentNode.parentElement;
-    if (!texts.currentNode.textContent.trim() || !isShown(element) || element.closest(":disabled, .sr-only, .skip, option")) continue;
+    if (
+      !texts.currentNode.textContent.trim() ||
+      !isShown(element) ||
+      element.closest(":disabled, .sr-only, .skip, option")
+    )
+      continue;
     const style = getComputedStyle(element);
     const behind = backgroundOf(element);
     const [a, b] = [light(over(rgba(style.color), behind)), light(behind)];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    const isLarge = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
+    const isLarge =
+      parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
     if (ratio < (isLarge ? 3 : 4.5)) say(`A contrast of ${ratio.toFixed(2)}`, element);
   }
   return found;
-}
+};

@@ -12,7 +12,9 @@ export class Problem extends Error {
 /** The server cannot be reached: nothing was said about the request. */
 export class Unreachable extends Error {
   constructor() {
-    super("The server cannot be reached. Start it again with `holdfast serve`; this page comes back by itself.");
+    super(
+      "The server cannot be reached. Start it again with `holdfast serve`; this page comes back by itself.",
+    );
   }
 }
 
@@ -34,7 +36,9 @@ async function call(method, path, body) {
 }
 
 const query = (parameters) => {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const given = Object.entries(parameters).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
   return given.length ? `?${new URLSearchParams(given)}` : "";
 };
 

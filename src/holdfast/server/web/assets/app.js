@@ -18,28 +18,51 @@ import { TurnView } from "./turn-view.js";
 
 const list = new SessionList();
 const badge = h("span", { class: "badge", hidden: true });
-const inboxLink = h("a", { class: "inbox-link", href: "#/inbox" }, icon("inbox"), h("span", {}, "Inbox"), badge);
+const inboxLink = h(
+  "a",
+  { class: "inbox-link", href: "#/inbox" },
+  icon("inbox"),
+  h("span", {}, "Inbox"),
+  badge,
+);
 const main = h("main", { id: "main" });
 let shown = null;
 
 function frame() {
-  const brand = h("a", { class: "brand", href: "#/" }, h("img", { src: "/assets/icon.svg", alt: "", width: 24, height: 24 }), "Holdfast");
+  const brand = h(
+    "a",
+    { class: "brand", href: "#/" },
+    h("img", { src: "/assets/icon.svg", alt: "", width: 24, height: 24 }),
+    "Holdfast",
+  );
   const help = iconButton("help", "Keys (?)", { onclick: showKeys });
   const sidebar = h(
     "div",
     { class: "sidebar" },
     h("header", { class: "sidebar-header" }, brand, help, themeButton()),
-    h("div", { class: "sidebar-actions" }, newSessionButton(() => newSession()), inboxLink),
+    h(
+      "div",
+      { class: "sidebar-actions" },
+      newSessionButton(() => newSession()),
+      inboxLink,
+    ),
     list.element,
   );
-  document.getElementById("app").replaceChildren(connectionBanner(), sidebar, main, h("div", { id: "toast", role: "status" }));
+  document
+    .getElementById("app")
+    .replaceChildren(connectionBanner(), sidebar, main, h("div", { id: "toast", role: "status" }));
 }
 
 async function show() {
   const { name, id, turnId } = view();
   if (name === "inbox" && shown instanceof Inbox) return;
   shown?.close();
-  shown = { home: () => new Home(), inbox: () => new Inbox(), session: () => new SessionView(id), turn: () => new TurnView(id, turnId) }[name]();
+  shown = {
+    home: () => new Home(),
+    inbox: () => new Inbox(),
+    session: () => new SessionView(id),
+    turn: () => new TurnView(id, turnId),
+  }[name]();
   const opening = shown;
   document.body.dataset.view = name;
   inboxLink.toggleAttribute("aria-current", name === "inbox");

@@ -19,7 +19,10 @@ export class AskedQuestions {
       if (content.type === "question") inMessages.add(content.questionSetId);
     }
     const shown = waiting.filter((set) => !inMessages.has(set.id));
-    arrange(this.element, shown.map((set) => this.#card(set)));
+    arrange(
+      this.element,
+      shown.map((set) => this.#card(set)),
+    );
   }
 
   #card({ id }) {

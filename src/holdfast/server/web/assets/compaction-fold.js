@@ -5,7 +5,12 @@ import { showMarkdown } from "./markdown.js";
 import { count } from "./times.js";
 
 /** `toggle` shows or hides the originals, `undo` gives them back to the agent; without them, this only tells. */
-export function compactionFold({ summary, firstSeq, lastSeq, tokensBefore, tokensAfter }, unfolded, toggle, undo) {
+export function compactionFold(
+  { summary, firstSeq, lastSeq, tokensBefore, tokensAfter },
+  unfolded,
+  toggle,
+  undo,
+) {
   const text = h("div", { class: "text" });
   showMarkdown(text, summary);
   const folded = count(lastSeq - firstSeq + 1);

@@ -27,8 +27,15 @@ export class Composer {
       onkeydown: (event) => this.#typed(event),
     });
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
-    this.stop = iconButton("stop", "Stop the turn (s)", { class: "icon-button stop", onclick: () => this.stopTurn() });
-    this.send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));
+    this.stop = iconButton("stop", "Stop the turn (s)", {
+      class: "icon-button stop",
+      onclick: () => this.stopTurn(),
+    });
+    this.send = h(
+      "button",
+      { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send (Enter)" },
+      icon("send"),
+    );
     this.queue = h("ol", { class: "queue", "aria-label": "Prompts that wait" });
     this.form = h(
       "form",
@@ -113,7 +120,12 @@ export class Composer {
     this.queue.hidden = !waiting.length;
     this.queue.replaceChildren(
       ...waiting.map((turn, index) =>
-        h("li", {}, h("span", { class: "tag" }, index === 0 ? "next" : `${index + 1}.`), h("span", {}, turn.instructionSummary)),
+        h(
+          "li",
+          {},
+          h("span", { class: "tag" }, index === 0 ? "next" : `${index + 1}.`),
+          h("span", {}, turn.instructionSummary),
+        ),
       ),
     );
   }

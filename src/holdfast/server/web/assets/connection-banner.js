@@ -15,7 +15,15 @@ export function connectionBanner() {
       return;
     }
     saying = setTimeout(
-      () => element.replaceChildren(h("p", {}, h("strong", {}, "Not connected."), " What you see is how things were. Trying again by itself.")),
+      () =>
+        element.replaceChildren(
+          h(
+            "p",
+            {},
+            h("strong", {}, "Not connected."),
+            " What you see is how things were. Trying again by itself.",
+          ),
+        ),
       PATIENCE,
     );
   });

@@ -33,7 +33,12 @@ export function ask(title, { label, value }) {
         "form",
         { onsubmit: save },
         h("label", { class: "field" }, h("span", {}, label), input),
-        h("footer", {}, button("Back", { onclick: () => shown.close() }), h("button", { class: "button primary" }, "Save")),
+        h(
+          "footer",
+          {},
+          button("Back", { onclick: () => shown.close() }),
+          h("button", { class: "button primary" }, "Save"),
+        ),
       ),
     );
     input.select();
@@ -50,7 +55,12 @@ export function confirmed(title, sentence, label) {
     const shown = dialog(
       title,
       h("p", {}, sentence),
-      h("footer", {}, button("Back", { onclick: () => shown.close() }), button(label, { class: "button dangerous", onclick: yes })),
+      h(
+        "footer",
+        {},
+        button("Back", { onclick: () => shown.close() }),
+        button(label, { class: "button dangerous", onclick: yes }),
+      ),
     );
     shown.addEventListener("close", () => resolve(false));
   });

@@ -17,7 +17,12 @@ export function diffView(path, before, after, isNew) {
       {},
       h("code", {}, path),
       isNew && h("span", { class: "tag" }, "new file"),
-      h("span", { class: "counts" }, h("span", { class: "plus" }, `+${added}`), h("span", { class: "minus" }, `−${removed}`)),
+      h(
+        "span",
+        { class: "counts" },
+        h("span", { class: "plus" }, `+${added}`),
+        h("span", { class: "minus" }, `−${removed}`),
+      ),
     ),
     h("div", { class: "lines", tabindex: "0" }, blocks.map(block)),
   );
@@ -28,8 +33,16 @@ function block({ same, removed, added, oldLine, newLine }, index, all) {
   return h(
     "div",
     { class: "change" },
-    h("div", { class: "old" }, removed.map((text, n) => line(text, oldLine + n, "−", "removed"))),
-    h("div", { class: "new" }, added.map((text, n) => line(text, newLine + n, "+", "added"))),
+    h(
+      "div",
+      { class: "old" },
+      removed.map((text, n) => line(text, oldLine + n, "−", "removed")),
+    ),
+    h(
+      "div",
+      { class: "new" },
+      added.map((text, n) => line(text, newLine + n, "+", "added")),
+    ),
   );
 }
 
@@ -38,8 +51,14 @@ function context(same, oldLine, newLine, first, last) {
   const tail = last ? 0 : CONTEXT;
   if (same.length <= head + tail + 2) return unchanged(same, oldLine, newLine);
   const rest = same.length - head - tail;
-  const more = h("button", { type: "button", class: "more" }, `${rest} unchanged ${rest === 1 ? "line" : "lines"}`);
-  more.addEventListener("click", () => more.replaceWith(unchanged(same.slice(head, same.length - tail), oldLine + head, newLine + head)));
+  const more = h(
+    "button",
+    { type: "button", class: "more" },
+    `${rest} unchanged ${rest === 1 ? "line" : "lines"}`,
+  );
+  more.addEventListener("click", () =>
+    more.replaceWith(unchanged(same.slice(head, same.length - tail), oldLine + head, newLine + head)),
+  );
   return [
     head > 0 && unchanged(same.slice(0, head), oldLine, newLine),
     more,
@@ -51,8 +70,16 @@ const unchanged = (same, oldLine, newLine) =>
   h(
     "div",
     { class: "change same" },
-    h("div", { class: "old" }, same.map((text, n) => line(text, oldLine + n, " ", ""))),
-    h("div", { class: "new", "aria-hidden": "true" }, same.map((text, n) => line(text, newLine + n, " ", ""))),
+    h(
+      "div",
+      { class: "old" },
+      same.map((text, n) => line(text, oldLine + n, " ", "")),
+    ),
+    h(
+      "div",
+      { class: "new", "aria-hidden": "true" },
+      same.map((text, n) => line(text, newLine + n, " ", "")),
+    ),
   );
 
 const line = (text, number, sign, kind) =>
@@ -67,7 +94,12 @@ export function changes(before, after) {
   let start = 0;
   while (start < before.length && start < after.length && before[start] === after[start]) start++;
   let end = 0;
-  while (end < before.length - start && end < after.length - start && before.at(-1 - end) === after.at(-1 - end)) end++;
+  while (
+    end < before.length - start &&
+    end < after.length - start &&
+    before.at(-1 - end) === after.at(-1 - end)
+  )
+    end++;
   const script = [
     ...Array(start).fill("="),
     ...shortest(before.slice(start, before.length - end), after.slice(start, after.length - end)),

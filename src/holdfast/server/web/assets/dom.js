@@ -10,7 +10,12 @@ export function h(tag, props = {}, ...children) {
     else if (name in PROPERTIES) element[PROPERTIES[name]] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child || child === 0).map(asNode));
+  element.append(
+    ...children
+      .flat(Infinity)
+      .filter((child) => child || child === 0)
+      .map(asNode),
+  );
   return element;
 }
 
@@ -34,11 +39,21 @@ export function icon(name) {
 }
 
 export function button(label, { icon: picture, ...props } = {}, ...children) {
-  return h("button", { type: "button", class: "button", ...props }, picture && icon(picture), label, ...children);
+  return h(
+    "button",
+    { type: "button", class: "button", ...props },
+    picture && icon(picture),
+    label,
+    ...children,
+  );
 }
 
 export function iconButton(name, label, props = {}) {
-  return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, ...props }, icon(name));
+  return h(
+    "button",
+    { type: "button", class: "icon-button", "aria-label": label, title: label, ...props },
+    icon(name),
+  );
 }
 
 /** Put `wanted` into `parent` in order, moving only what is elsewhere, so that focus and scroll stay. */

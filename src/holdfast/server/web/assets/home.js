@@ -5,7 +5,6 @@ import { go, sessionHref } from "./address.js";
 import { button, h } from "./dom.js";
 import { newSession } from "./new-session.js";
 import { store } from "./store.js";
-import { count } from "./times.js";
 
 const DEMO_REPOSITORY = "holdfast-demo";
 
@@ -33,28 +32,46 @@ export class Home {
   #render() {
     const isFirst = this.total === 0 && store.sessions.size === 0;
     const waiting = store.waiting.length;
-    const state = `${isFirst} ${waiting} ${Math.max(this.total ?? 0, store.sessions.size)}`;
+    const state = `${isFirst} ${waiting}`;
     if (this.state === state) return;
     this.state = state;
-    this.element.replaceChildren(isFirst ? firstVisit() : this.#overview(waiting));
+    this.element.replaceChildren(isFirst ? firstVisit() : overview(waiting));
   }
+}
 
-  #overview(waiting) {
-    const total = Math.max(this.total ?? 0, store.sessions.size);
-    return h(
+function overview(waiting) {
+  const title = waiting
+    ? `${waiting} ${waiting === 1 ? "question waits" : "questions wait"} for you`
+    : "Nothing waits for you";
+  const key = (name, what) => [h("kbd", {}, name), ` ${what}  `];
+  return h(
+    "div",
+    { class: "empty-page" },
+    h("h1", { tabindex: "-1" }, title),
+    h(
+      "p",
+      {},
+      "Everything that was said and done is kept. Choose a session to read or go on, or begin another.",
+    ),
+    h(
       "div",
-      { class: "empty-page" },
-      h("h1", { tabindex: "-1" }, waiting ? `${waiting} ${waiting === 1 ? "question waits" : "questions wait"} for you` : "Nothing waits for you"),
-      h("p", {}, `${count(total)} ${total === 1 ? "session is" : "sessions are"} kept here. Choose one to read or go on, or begin another.`),
-      h(
-        "div",
-        { class: "row" },
-        waiting > 0 && h("a", { class: "button primary", href: "#/inbox" }, "Open the inbox"),
-        button("New session", { class: waiting ? "button" : "button primary", icon: "plus", onclick: () => newSession() }),
-      ),
-      h("p", { class: "keys muted small" }, h("kbd", {}, "n"), " new session  ·  ", h("kbd", {}, "i"), " inbox  ·  ", h("kbd", {}, "/"), " search  ·  ", h("kbd", {}, "?"), " all keys"),
-    );
-  }
+      { class: "row" },
+      waiting > 0 && h("a", { class: "button primary", href: "#/inbox" }, "Open the inbox"),
+      button("New session", {
+        class: waiting ? "button" : "button primary",
+        icon: "plus",
+        onclick: () => newSession(),
+      }),
+    ),
+    h(
+      "p",
+      { class: "keys muted small" },
+      key("n", "new session"),
+      key("i", "inbox"),
+      key("/", "search"),
+      key("?", "all keys"),
+    ),
+  );
 }
 
 function firstVisit() {
@@ -79,11 +96,18 @@ function firstVisit() {
     "div",
     { class: "first-visit" },
     h("h1", { tabindex: "-1" }, "Sessions that hold fast"),
-    h("p", { class: "lead" }, "Holdfast runs AI agents in your repositories and keeps everything that is said and done. Agents ask you before they do what matters. Nothing is lost when a process or the server dies."),
+    h(
+      "p",
+      { class: "lead" },
+      "Holdfast runs AI agents in your repositories and keeps everything that is said and done. Agents ask you before they do what matters. Nothing is lost when a process or the server dies.",
+    ),
     h(
       "ol",
       { class: "steps" },
-      step("Start a session", "An agent works in one of your git repositories. The demo agent needs no account."),
+      step(
+        "Start a session",
+        "An agent works in one of your git repositories. The demo agent needs no account.",
+      ),
       step("Tell it what to do", "Its words, plans, tool calls and diffs appear as they happen."),
       step("Answer when it asks", "Permissions and questions wait in the inbox, here and in every terminal."),
     ),
@@ -91,10 +115,15 @@ function firstVisit() {
       "div",
       { class: "row" },
       demo,
-      button(installed.length ? `Start with ${installed.map(({ name }) => name).join(", ")}` : "Use an agent of yours", {
-        class: "button large",
-        onclick: () => newSession(),
-      }),
+      button(
+        installed.length
+          ? `Start with ${installed.map(({ name }) => name).join(", ")}`
+          : "Use an agent of yours",
+        {
+          class: "button large",
+          onclick: () => newSession(),
+        },
+      ),
     ),
     problem,
   );

@@ -22,7 +22,11 @@ export class Inbox {
       "div",
       { class: "empty-page" },
       h("h2", {}, "Nothing waits for you"),
-      h("p", {}, "When an agent asks a question or needs permission, it appears here, wherever the agent runs. The first answer counts."),
+      h(
+        "p",
+        {},
+        "When an agent asks a question or needs permission, it appears here, wherever the agent runs. The first answer counts.",
+      ),
     );
     this.heading = h("h1", { tabindex: "-1" }, "Inbox");
     this.count = h("p", { class: "about", role: "status" });
@@ -38,7 +42,11 @@ export class Inbox {
         h("div", { class: "titles" }, this.heading, this.count),
         this.announce,
       ),
-      h("div", { class: "scroller" }, h("div", { class: "column" }, this.#keys(), this.nothing, this.waiting, this.later, this.settled)),
+      h(
+        "div",
+        { class: "scroller" },
+        h("div", { class: "column" }, this.#keys(), this.nothing, this.waiting, this.later, this.settled),
+      ),
     );
     this.element.addEventListener("focusin", ({ target }) => this.#focused(target.closest(".question")));
   }
@@ -60,18 +68,23 @@ export class Inbox {
   /** Move to the next or previous card. */
   step(by) {
     const cards = this.#pending;
-    const at = cards.findIndex((card) => card.element.classList.contains("current"));
+    const at = cards.indexOf(this.#current);
     this.#focus(cards[Math.max(0, Math.min(cards.length - 1, at + by))]);
   }
 
   /** Take an option of the current card by its number. */
   choose(number) {
-    const current = this.#pending.find((card) => card.element.classList.contains("current")) ?? this.#pending[0];
-    current?.choose(number);
+    this.#current?.choose(number);
+  }
+
+  get #current() {
+    return this.#pending.find((card) => card.element.classList.contains("current"));
   }
 
   get #pending() {
-    return [...this.waiting.children].map((element) => this.#cards.get(element.dataset.set)).filter((card) => card?.isPending);
+    return [...this.waiting.children]
+      .map((element) => this.#cards.get(element.dataset.set))
+      .filter((card) => card?.isPending);
   }
 
   #render() {
@@ -82,13 +95,22 @@ export class Inbox {
       .slice(0, SETTLED);
     this.#fetchSessions(waiting);
     const hadFocus = this.waiting.contains(document.activeElement);
-    arrange(this.waiting, waiting.map((set) => this.#card(set)));
-    arrange(this.settled, settled.map((set) => this.#card(set)));
+    arrange(
+      this.waiting,
+      waiting.map((set) => this.#card(set)),
+    );
+    arrange(
+      this.settled,
+      settled.map((set) => this.#card(set)),
+    );
     this.nothing.hidden = waiting.length > 0;
     this.later.hidden = !settled.length;
-    this.count.textContent = waiting.length ? `${waiting.length} ${waiting.length === 1 ? "waits" : "wait"} for you` : "All answered";
+    this.count.textContent = waiting.length
+      ? `${waiting.length} ${waiting.length === 1 ? "waits" : "wait"} for you`
+      : "All answered";
     // An answered card leaves; the hands stay on the keyboard.
     if (hadFocus && !this.waiting.contains(document.activeElement)) this.#focus(this.#pending[0]);
+    if (!this.#current) this.#focused(this.#pending[0]?.element);
   }
 
   /** Sessions that the list has not come to yet. */
@@ -96,7 +118,10 @@ export class Inbox {
     for (const { sessionId } of sets) {
       if (!sessionId || store.sessions.has(sessionId) || this.#fetched.has(sessionId)) continue;
       this.#fetched.add(sessionId);
-      get(`/api/sessions/${sessionId}`, { messages: "none" }).then((session) => store.putSessions([session]), () => {});
+      get(`/api/sessions/${sessionId}`, { messages: "none" }).then(
+        (session) => store.putSessions([session]),
+        () => {},
+      );
     }
   }
 
@@ -120,17 +145,31 @@ export class Inbox {
 
   #focused(element) {
     if (!element) return;
-    for (const card of this.#cards.values()) card.element.classList.toggle("current", card.element === element);
+    for (const card of this.#cards.values())
+      card.element.classList.toggle("current", card.element === element);
   }
 
   #offerNotifications() {
     if (!canNotify()) return;
-    const allow = button("Notify me", { icon: "bell", onclick: async () => (await notify()) && allow.remove() });
+    const allow = button("Notify me", {
+      icon: "bell",
+      onclick: async () => (await notify()) && allow.remove(),
+    });
     this.announce.replaceChildren(allow);
   }
 
   #keys() {
     const key = (name) => h("kbd", {}, name);
-    return h("p", { class: "keys muted small" }, key("j"), key("k"), " next, previous  ·  ", key("1"), "…", key("9"), " answer");
+    return h(
+      "p",
+      { class: "keys muted small" },
+      key("j"),
+      key("k"),
+      " next, previous  ·  ",
+      key("1"),
+      "…",
+      key("9"),
+      " answer",
+    );
   }
 }

@@ -6,7 +6,8 @@ const LONGEST = 20_000;
 
 export function json(value) {
   const text = JSON.stringify(value, null, 2) ?? "";
-  const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)}\n… ${text.length - LONGEST} more characters` : text;
+  const shown =
+    text.length > LONGEST ? `${text.slice(0, LONGEST)}\n… ${text.length - LONGEST} more characters` : text;
   return h("pre", { class: "json", tabindex: "0" }, shown);
 }
 

@@ -174,7 +174,12 @@ function otherContent(content) {
       return h(
         "details",
         { class: "thought" },
-        h("summary", {}, icon("info"), `Something of the kind “${content.sessionUpdate ?? content.type ?? "unknown"}”`),
+        h(
+          "summary",
+          {},
+          icon("info"),
+          `Something of the kind “${content.sessionUpdate ?? content.type ?? "unknown"}”`,
+        ),
         json(content),
       );
   }

@@ -12,7 +12,11 @@ export function newSession() {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const repos = h("select", { id: "repo", required: true });
   const agents = h("div", { class: "agents", role: "radiogroup", "aria-label": "Agent" }, agentChoices());
-  const prompt = h("textarea", { id: "first-prompt", rows: 4, placeholder: "What shall the agent do? You can also say it later." });
+  const prompt = h("textarea", {
+    id: "first-prompt",
+    rows: 4,
+    placeholder: "What shall the agent do? You can also say it later.",
+  });
   const start = h("button", { type: "submit", class: "button primary" }, "Start");
   const say = (sentence) => {
     problem.hidden = !sentence;
@@ -22,7 +26,11 @@ export function newSession() {
     try {
       store.setRepos((await post("/api/repos/scan")).repos);
       fillRepos(repos);
-      say(store.repos.size ? "" : "No git repository was found under the workspace root. Make one there, or set AGENT_WORKSPACE_ROOT to where yours are.");
+      say(
+        store.repos.size
+          ? ""
+          : "No git repository was found under the workspace root. Make one there, or set AGENT_WORKSPACE_ROOT to where yours are.",
+      );
     } catch (refusal) {
       say(refusal.message);
     }
@@ -60,7 +68,12 @@ export function newSession() {
         "div",
         { class: "field" },
         h("label", { for: "repo" }, "Repository"),
-        h("div", { class: "row" }, repos, button("Scan", { title: "Look for repositories again", onclick: scan })),
+        h(
+          "div",
+          { class: "row" },
+          repos,
+          button("Scan", { title: "Look for repositories again", onclick: scan }),
+        ),
       ),
       h("div", { class: "field" }, h("span", { class: "label" }, "Agent"), agents),
       h("div", { class: "field" }, h("label", { for: "first-prompt" }, "Prompt"), prompt),
@@ -75,7 +88,9 @@ export function newSession() {
 function fillRepos(repos) {
   const wanted = repos.value || filters().repoId;
   repos.replaceChildren(
-    ...[...store.repos.values()].map(({ id, name, branch }) => h("option", { value: id }, branch ? `${name} (${branch})` : name)),
+    ...[...store.repos.values()].map(({ id, name, branch }) =>
+      h("option", { value: id }, branch ? `${name} (${branch})` : name),
+    ),
   );
   if (store.repos.has(wanted)) repos.value = wanted;
 }
@@ -91,7 +106,20 @@ function agentChoices() {
       "label",
       { class: is ? "agent" : "agent missing" },
       h("input", { type: "radio", name: "agent", value: name, disabled: !is, checked: name === chosen }),
-      h("span", {}, h("strong", {}, name), h("small", {}, is ? (name === "demo" ? "Needs no account" : "Installed") : h("code", {}, install ?? "not installed"))),
+      h(
+        "span",
+        {},
+        h("strong", {}, name),
+        h(
+          "small",
+          {},
+          is
+            ? name === "demo"
+              ? "Needs no account"
+              : "Installed"
+            : h("code", {}, install ?? "not installed"),
+        ),
+      ),
     ),
   );
 }

@@ -23,9 +23,16 @@ export function announceWaiting() {
 function announce(set) {
   if (!("Notification" in window) || Notification.permission !== "granted") return;
   const session = store.sessions.get(set.sessionId);
-  const title = set.kind === "permission" ? `${set.agent ?? "An agent"} wants your permission` : `${set.agent ?? "An agent"} asks you`;
+  const title =
+    set.kind === "permission"
+      ? `${set.agent ?? "An agent"} wants your permission`
+      : `${set.agent ?? "An agent"} asks you`;
   const subject = set.tool?.title ?? set.questions[0].prompt;
-  const shown = new Notification(title, { body: session ? `${subject}\n${nameOf(session)}` : subject, tag: set.id, icon: "/assets/icon.svg" });
+  const shown = new Notification(title, {
+    body: session ? `${subject}\n${nameOf(session)}` : subject,
+    tag: set.id,
+    icon: "/assets/icon.svg",
+  });
   shown.onclick = () => {
     focus();
     location.hash = `#/inbox/${set.id}`;

@@ -11,7 +11,12 @@ export function planCard(steps) {
   return h(
     "section",
     { class: "plan card", "aria-label": "Plan" },
-    h("header", {}, h("strong", {}, "Plan"), h("span", { class: "muted" }, `${done} of ${known.length} done`)),
+    h(
+      "header",
+      {},
+      h("strong", {}, "Plan"),
+      h("span", { class: "muted" }, `${done} of ${known.length} done`),
+    ),
     h("progress", { value: done, max: known.length || 1, "aria-label": "Plan progress" }),
     h("ol", {}, known.map(planStep)),
   );

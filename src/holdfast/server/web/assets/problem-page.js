@@ -19,8 +19,18 @@ export function signedOutPage() {
     "div",
     { class: "empty-page" },
     h("h1", { tabindex: "-1" }, "Sign in to Holdfast"),
-    h("p", {}, "Open the link that ", h("code", {}, "holdfast serve"), " printed in its terminal. It works once; for a new one, run"),
+    h(
+      "p",
+      {},
+      "Open the link that ",
+      h("code", {}, "holdfast serve"),
+      " printed in its terminal. It works once; for a new one, run",
+    ),
     h("pre", { tabindex: "0" }, "holdfast token link"),
-    h("p", { class: "muted" }, "Agents run on this machine with your rights, so the page asks who you are, on this machine too."),
+    h(
+      "p",
+      { class: "muted" },
+      "Agents run on this machine with your rights, so the page asks who you are, on this machine too.",
+    ),
   );
 }

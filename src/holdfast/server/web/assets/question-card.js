@@ -8,8 +8,18 @@ import { nameOf, store } from "./store.js";
 import { ago, moment } from "./times.js";
 import { toolDetails } from "./tool-card.js";
 
-const HEADINGS = { permission: "wants your permission", elicitation: "needs something from you", question: "asks you" };
-const DOORS = { web: "on this page", http: "over HTTP", terminal: "in a terminal", cli: "on the command line", tui: "in the terminal inbox" };
+const HEADINGS = {
+  permission: "wants your permission",
+  elicitation: "needs something from you",
+  question: "asks you",
+};
+const DOORS = {
+  web: "on this page",
+  http: "over HTTP",
+  terminal: "in a terminal",
+  cli: "on the command line",
+  tui: "in the terminal inbox",
+};
 
 export class QuestionCard {
   #shown = null;
@@ -49,7 +59,9 @@ export class QuestionCard {
     const kind = this.set?.kind ?? this.asked?.kind ?? "question";
     const agent = this.set?.agent ?? "The agent";
     this.element.setAttribute("aria-label", `${agent} ${HEADINGS[kind]}`);
-    this.element.replaceChildren(...(this.isPending ? this.#open(agent, kind) : this.#settled(agent, kind)).flat().filter(Boolean));
+    this.element.replaceChildren(
+      ...(this.isPending ? this.#open(agent, kind) : this.#settled(agent, kind)).flat().filter(Boolean),
+    );
   }
 
   /** Take the option with this number, as if it were clicked. */
@@ -74,7 +86,9 @@ export class QuestionCard {
       ),
       this.inInbox && this.#where(),
       tool?.title && h("p", { class: tool.kind === "execute" ? "subject command" : "subject" }, tool.title),
-      tool && this.isAlone && h("div", { class: "judge" }, toolDetails({ ...tool, status: undefined }, this.set.workingDirectory)),
+      tool &&
+        this.isAlone &&
+        h("div", { class: "judge" }, toolDetails({ ...tool, status: undefined }, this.set.workingDirectory)),
       direct ? this.#direct(questions[0], kind) : this.#form(questions),
       this.problem,
     ];
@@ -85,7 +99,12 @@ export class QuestionCard {
     const place = this.set.workingDirectory?.split("/").at(-1);
     if (!this.set.sessionId) return place && h("p", { class: "where" }, place);
     const name = session ? nameOf(session) : "its session";
-    return h("p", { class: "where" }, place && `${place} · `, h("a", { href: sessionHref(this.set.sessionId) }, name));
+    return h(
+      "p",
+      { class: "where" },
+      place && `${place} · `,
+      h("a", { href: sessionHref(this.set.sessionId) }, name),
+    );
   }
 
   #direct(question, kind) {
@@ -131,7 +150,12 @@ export class QuestionCard {
       "form",
       { class: "questions", onsubmit: send },
       questions.map((question, index) => this.#fieldset(question, index)),
-      h("div", { class: "options" }, h("button", { class: "button primary", type: "submit" }, "Answer"), this.#decline()),
+      h(
+        "div",
+        { class: "options" },
+        h("button", { class: "button primary", type: "submit" }, "Answer"),
+        this.#decline(),
+      ),
     );
   }
 
@@ -217,7 +241,9 @@ const optionDescription = (option) =>
 function answerOf({ labels, text }, question, questionIndex) {
   const customText = text.trim() || undefined;
   if (!labels.size && !customText) return [];
-  const selected = question.multiSelect ? { selectedOptions: [...labels] } : { selectedOption: [...labels][0] };
+  const selected = question.multiSelect
+    ? { selectedOptions: [...labels] }
+    : { selectedOption: [...labels][0] };
   return [{ questionIndex, ...(labels.size ? selected : {}), ...(customText ? { customText } : {}) }];
 }
 
@@ -232,7 +258,10 @@ function outcomeOf(set, kind) {
     case "abandoned":
       return ["todo", "withdrawn"];
     default:
-      return ["todo", kind === "permission" ? "a permission request that is no longer kept" : "no longer kept"];
+      return [
+        "todo",
+        kind === "permission" ? "a permission request that is no longer kept" : "no longer kept",
+      ];
   }
 }
 

@@ -27,7 +27,10 @@ export class SessionActions {
   }
 
   async rename() {
-    const name = await ask("Rename the session", { label: "Title", value: nameOf(this.conversation.session) });
+    const name = await ask("Rename the session", {
+      label: "Title",
+      value: nameOf(this.conversation.session),
+    });
     if (name !== null) await this.#do(patch(this.path, { title: name.trim() || null }));
   }
 
@@ -50,7 +53,15 @@ export class SessionActions {
     const item = (label, act, kind = "") =>
       h("button", { type: "button", class: kind, onclick: () => (this.menu.hidePopover(), act()) }, label);
     const saved = (label, format) =>
-      h("a", { href: `${this.path}/export?format=${format}`, download: "", onclick: () => this.menu.hidePopover() }, label);
+      h(
+        "a",
+        {
+          href: `${this.path}/export?format=${format}`,
+          download: "",
+          onclick: () => this.menu.hidePopover(),
+        },
+        label,
+      );
     return [
       item("Rename…", () => this.rename()),
       item("Fork", () => this.fork()),
@@ -82,7 +93,11 @@ export class SessionActions {
 
   async #purge() {
     const name = nameOf(this.conversation.session);
-    const sure = await confirmed(`Delete “${name}”?`, "The session and everything in it are gone for good.", "Delete");
+    const sure = await confirmed(
+      `Delete “${name}”?`,
+      "The session and everything in it are gone for good.",
+      "Delete",
+    );
     if (sure && (await this.#do(remove(this.path, { purge: true })))) go("#/");
   }
 
@@ -101,4 +116,5 @@ export class SessionActions {
   }
 }
 
-export const newSessionButton = (onclick) => button("New session", { class: "button primary", icon: "plus", onclick });
+export const newSessionButton = (onclick) =>
+  button("New session", { class: "button primary", icon: "plus", onclick });

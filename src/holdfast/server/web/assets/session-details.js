@@ -12,8 +12,14 @@ export class SessionDetails {
 
   constructor(conversation, setMode, setConfig) {
     Object.assign(this, { conversation, setMode, setConfig });
-    this.parts = Object.fromEntries(["settings", "plan", "tokens", "facts"].map((name) => [name, h("div", { class: "part" })]));
-    this.element = h("aside", { class: "details", "aria-label": "About this session" }, Object.values(this.parts));
+    this.parts = Object.fromEntries(
+      ["settings", "plan", "tokens", "facts"].map((name) => [name, h("div", { class: "part" })]),
+    );
+    this.element = h(
+      "aside",
+      { class: "details", "aria-label": "About this session" },
+      Object.values(this.parts),
+    );
   }
 
   update() {
@@ -21,8 +27,12 @@ export class SessionDetails {
     const { modes, configOptions, usage } = session.agentState ?? {};
     this.#show("settings", { modes, configOptions, status: session.status }, () => this.#settings(session));
     this.#show("plan", this.#plan()?.id, () => this.#plan() && [planCard(this.#plan().content.steps)]);
-    this.#show("tokens", [session.tokenUsage, usage, turns.size, pending.length], () => this.#tokens(session, usage));
-    this.#show("facts", [session.repoId, session.messageCount, session.turnCount, store.repos.size], () => this.#facts(session));
+    this.#show("tokens", [session.tokenUsage, usage, turns.size, pending.length], () =>
+      this.#tokens(session, usage),
+    );
+    this.#show("facts", [session.repoId, session.messageCount, session.turnCount, store.repos.size], () =>
+      this.#facts(session),
+    );
   }
 
   /** Build a part again only when what it shows has changed. */
@@ -40,7 +50,15 @@ export class SessionDetails {
     const fields = [];
     const modes = agentState.modes?.availableModes ?? [];
     if (modes.length) {
-      fields.push(select("Mode", modes.map(({ id, name }) => [id, name ?? id]), agentState.modes.currentModeId, isLive, this.setMode));
+      fields.push(
+        select(
+          "Mode",
+          modes.map(({ id, name }) => [id, name ?? id]),
+          agentState.modes.currentModeId,
+          isLive,
+          this.setMode,
+        ),
+      );
     }
     for (const { id, name, options, currentValue } of agentState.configOptions ?? []) {
       if (!Array.isArray(options)) continue;
@@ -68,7 +86,11 @@ export class SessionDetails {
     return [
       h("h3", {}, "Tokens"),
       tokenChart(turns, (turn) => turnHref(id, turn.id)),
-      h("p", { class: "muted small" }, `${count(tokenUsage.input)} in · ${count(tokenUsage.output)} out${full}`),
+      h(
+        "p",
+        { class: "muted small" },
+        `${count(tokenUsage.input)} in · ${count(tokenUsage.output)} out${full}`,
+      ),
     ];
   }
 
@@ -84,6 +106,7 @@ export class SessionDetails {
         fact("Path", repo?.path),
         fact("Branch", repo?.branch),
         fact("Agent", session.agentState?.agent?.title ?? session.agent),
+        fact("Model", modelOf(session)),
         fact("Messages", String(session.messageCount)),
         fact("Turns", String(session.turnCount)),
         fact("Began", moment(session.createdAt)),
@@ -93,9 +116,20 @@ export class SessionDetails {
   }
 }
 
+function modelOf({ lastModel, agentState }) {
+  const { availableModels = [], currentModelId } = agentState?.models ?? {};
+  return (
+    lastModel ?? availableModels.find(({ modelId }) => modelId === currentModelId)?.name ?? currentModelId
+  );
+}
+
 function select(label, choices, current, enabled, changed) {
   const options = choices.map(([value, name]) => h("option", { value }, name));
-  const element = h("select", { disabled: !enabled, onchange: (event) => changed(event.target.value) }, options);
+  const element = h(
+    "select",
+    { disabled: !enabled, onchange: (event) => changed(event.target.value) },
+    options,
+  );
   element.value = current;
   return h("label", { class: "field" }, h("span", {}, label), element);
 }

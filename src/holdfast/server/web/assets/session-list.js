@@ -20,7 +20,12 @@ export class SessionList {
   #query = 0;
 
   constructor() {
-    this.search = h("input", { type: "search", placeholder: "Search", "aria-label": "Search sessions", oninput: () => this.#typed() });
+    this.search = h("input", {
+      type: "search",
+      placeholder: "Search",
+      "aria-label": "Search sessions",
+      oninput: () => this.#typed(),
+    });
     this.status = filterSelect("status", "Status", STATUSES);
     this.agent = filterSelect("agent", "Agent", []);
     this.repo = filterSelect("repoId", "Repo", []);
@@ -34,13 +39,18 @@ export class SessionList {
       h("div", { class: "filters" }, this.status, this.agent, this.repo),
       h("div", { class: "row-area" }, this.rows, this.note, this.end),
     );
-    new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && this.#more(), { rootMargin: "600px" }).observe(this.end);
+    new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && this.#more(), {
+      rootMargin: "600px",
+    }).observe(this.end);
     address.addEventListener("filters", () => this.load());
     addEventListener("hashchange", () => this.#mark());
     store.addEventListener("sessions", () => this.#changed());
     store.addEventListener("questions", () => this.#render());
     store.addEventListener("repos", () => this.#choices());
-    store.addEventListener("deleted", ({ detail }) => (detail.forEach((id) => this.#ids.delete(id)), this.#render()));
+    store.addEventListener(
+      "deleted",
+      ({ detail }) => (detail.forEach((id) => this.#ids.delete(id)), this.#render()),
+    );
     addEventListener("storage", () => this.#render());
     setInterval(() => this.#rows.forEach((row) => row.tick()), CLOCK);
   }
@@ -50,7 +60,11 @@ export class SessionList {
     this.#choices();
     const wanted = filters();
     this.search.value = wanted.q ?? "";
-    for (const [element, name] of [[this.status, "status"], [this.agent, "agent"], [this.repo, "repoId"]]) {
+    for (const [element, name] of [
+      [this.status, "status"],
+      [this.agent, "agent"],
+      [this.repo, "repoId"],
+    ]) {
       element.value = wanted[name] ?? "";
       element.classList.toggle("set", Boolean(wanted[name]));
     }
@@ -87,7 +101,8 @@ export class SessionList {
       store.putSessions(page.sessions);
       this.#render();
       this.note.textContent = page.total || Object.keys(filters()).length === 0 ? "" : "No session fits. ";
-      if (!page.total && Object.keys(filters()).length) this.note.append(button("Show all", { class: "button quiet", onclick: () => clearFilters() }));
+      if (!page.total && Object.keys(filters()).length)
+        this.note.append(button("Show all", { class: "button quiet", onclick: () => clearFilters() }));
     } catch (problem) {
       this.note.textContent = problem.message;
     } finally {
@@ -97,7 +112,7 @@ export class SessionList {
 
   /** Sessions that changed have the newest activity: what fits the filters is at the top of the list. */
   #changed() {
-    const oldest = this.#next ? this.#shown().at(-1)?.updatedAt ?? "" : "";
+    const oldest = this.#next ? (this.#shown().at(-1)?.updatedAt ?? "") : "";
     for (const session of store.sessions.values()) {
       if (!fits(session)) this.#ids.delete(session.id);
       else if (session.updatedAt >= oldest) this.#ids.add(session.id);
@@ -128,8 +143,14 @@ export class SessionList {
   }
 
   #choices() {
-    fill(this.agent, store.agents.filter((agent) => agent.installed).map(({ name }) => [name, name]));
-    fill(this.repo, [...store.repos.values()].map(({ id, name }) => [id, name]));
+    fill(
+      this.agent,
+      store.agents.filter((agent) => agent.installed).map(({ name }) => [name, name]),
+    );
+    fill(
+      this.repo,
+      [...store.repos.values()].map(({ id, name }) => [id, name]),
+    );
   }
 
   #typed() {
@@ -191,14 +212,21 @@ const STATUSES = [
 ];
 
 function filterSelect(name, label, choices) {
-  const element = h("select", { "aria-label": label, onchange: () => setFilters({ [name]: element.value }) }, h("option", { value: "" }, label));
+  const element = h(
+    "select",
+    { "aria-label": label, onchange: () => setFilters({ [name]: element.value }) },
+    h("option", { value: "" }, label),
+  );
   fill(element, choices);
   return element;
 }
 
 function fill(element, choices) {
   const { value } = element;
-  element.replaceChildren(element.firstElementChild, ...choices.map(([id, name]) => h("option", { value: id }, name)));
+  element.replaceChildren(
+    element.firstElementChild,
+    ...choices.map(([id, name]) => h("option", { value: id }, name)),
+  );
   element.value = filters()[{ Status: "status", Agent: "agent", Repo: "repoId" }[element.ariaLabel]] ?? value;
 }
 

@@ -38,7 +38,9 @@ export class SessionView {
     };
     store.addEventListener("questions", this.#questionsChanged);
     this.conversation.addEventListener("change", ({ detail }) => this.#changed(detail));
-    this.conversation.addEventListener("lost", ({ detail }) => this.element.replaceChildren(problemPage(new Error(detail))));
+    this.conversation.addEventListener("lost", ({ detail }) =>
+      this.element.replaceChildren(problemPage(new Error(detail))),
+    );
     await this.conversation.follow();
     this.timeline.foldsChanged();
     this.#update();
@@ -61,12 +63,21 @@ export class SessionView {
     const { conversation } = this;
     this.actions = new SessionActions(conversation, () => this.composer.update());
     this.composer = new Composer(conversation, this.actions, () => this.timeline.toEnd());
-    this.details = new SessionDetails(conversation, (mode) => this.#setMode(mode), (id, value) => this.#setConfig(id, value));
+    this.details = new SessionDetails(
+      conversation,
+      (mode) => this.#setMode(mode),
+      (id, value) => this.#setConfig(id, value),
+    );
     this.heading = h("h1", { tabindex: "-1" });
     this.about = h("p", { class: "about" });
     this.announcement = h("p", { class: "sr-only", role: "status" });
     this.empty = h("div", { class: "empty-session" });
-    this.latest = button("Latest", { class: "button latest", icon: "down", hidden: true, onclick: () => this.timeline.toEnd() });
+    this.latest = button("Latest", {
+      class: "button latest",
+      icon: "down",
+      hidden: true,
+      onclick: () => this.timeline.toEnd(),
+    });
     this.scroller = h("div", { class: "scroller", tabindex: "0", "aria-label": "Conversation" });
     this.timeline = new Timeline(conversation, this.scroller);
     this.timeline.onscroll = () => (this.latest.hidden = this.timeline.isAtEnd);
@@ -81,7 +92,10 @@ export class SessionView {
           { class: "view-header" },
           h("a", { class: "icon-button back", href: "#/", "aria-label": "All sessions" }, icon("back")),
           h("div", { class: "titles" }, this.heading, this.about),
-          iconButton("panel", "Details", { class: "icon-button details-button", onclick: () => this.element.classList.toggle("with-details") }),
+          iconButton("panel", "Details", {
+            class: "icon-button details-button",
+            onclick: () => this.element.classList.toggle("with-details"),
+          }),
           this.actions.element,
         ),
         h("div", { class: "scroll-area" }, this.scroller, this.latest),
@@ -118,7 +132,8 @@ export class SessionView {
         h("span", {}, session.agent),
         ...(repo ? [h("span", {}, repo.name, repo.branch && [" ", h("code", {}, repo.branch)])] : []),
       );
-      this.announcement.textContent = { waiting: "The agent waits for your answer.", running: "The agent works." }[state] ?? "";
+      this.announcement.textContent =
+        { waiting: "The agent waits for your answer.", running: "The agent works." }[state] ?? "";
     }
     this.asked.update(waiting);
     this.composer.update();
@@ -144,7 +159,13 @@ export class SessionView {
     );
     this.empty.replaceChildren(
       h("h2", {}, isDemo ? "The demo agent is ready" : `${session.agent} is ready`),
-      h("p", {}, isDemo ? "It needs no account and does as it is told. Try one of these:" : "Tell it what to do. It asks you before it does what needs your permission."),
+      h(
+        "p",
+        {},
+        isDemo
+          ? "It needs no account and does as it is told. Try one of these:"
+          : "Tell it what to do. It asks you before it does what needs your permission.",
+      ),
       ...(isDemo ? [h("div", { class: "suggestions" }, suggestions)] : []),
     );
   }

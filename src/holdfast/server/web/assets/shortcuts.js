@@ -29,7 +29,14 @@ export function listenForKeys(actions) {
 }
 
 export function showKeys() {
-  dialog("Keys", h("dl", { class: "key-list" }, KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])));
+  dialog(
+    "Keys",
+    h(
+      "dl",
+      { class: "key-list" },
+      KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
+    ),
+  );
 }
 
 function isTyping({ target, key }) {
@@ -37,5 +44,7 @@ function isTyping({ target, key }) {
     target.blur();
     return true;
   }
-  return target.matches("input:not([type=radio], [type=checkbox]), textarea, select") || target.isContentEditable;
+  return (
+    target.matches("input:not([type=radio], [type=checkbox]), textarea, select") || target.isContentEditable
+  );
 }

@@ -2,7 +2,14 @@
 
 import { h } from "./dom.js";
 
-const WORDS = { waiting: "waits for you", running: "working", active: "ready", idle: "idle", compacted: "ready", error: "failed" };
+const WORDS = {
+  waiting: "waits for you",
+  running: "working",
+  active: "ready",
+  idle: "idle",
+  compacted: "ready",
+  error: "failed",
+};
 const REASONS = {
   idle_timeout: "nothing happened for a while",
   agent_exited: "its agent ended",
@@ -13,7 +20,15 @@ const REASONS = {
 };
 
 export function statusMark(status, reason) {
-  const because = reason && status !== "running" && status !== "waiting" ? REASONS[reason] ?? reason.replaceAll("_", " ") : "";
+  const because =
+    reason && status !== "running" && status !== "waiting"
+      ? (REASONS[reason] ?? reason.replaceAll("_", " "))
+      : "";
   const word = WORDS[status] ?? status;
-  return h("span", { class: "status", dataset: { status } }, h("span", { class: "dot" }), because ? `${word}: ${because}` : word);
+  return h(
+    "span",
+    { class: "status", dataset: { status } },
+    h("span", { class: "dot" }),
+    because ? `${word}: ${because}` : word,
+  );
 }

@@ -18,7 +18,11 @@ class Store extends EventTarget {
 
   /** Know who is calling, what there is to work with, and follow everything from now on. */
   async start() {
-    const [me, { repos }, { agents }] = await Promise.all([get("/api/me"), get("/api/repos"), get("/api/agents")]);
+    const [me, { repos }, { agents }] = await Promise.all([
+      get("/api/me"),
+      get("/api/repos"),
+      get("/api/agents"),
+    ]);
     this.me = me;
     this.setRepos(repos);
     this.agents = agents;

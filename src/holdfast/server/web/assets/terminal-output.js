@@ -10,8 +10,15 @@ export function terminalOutput(text, exitCode) {
   return h(
     "div",
     { class: "terminal" },
-    h("pre", { tabindex: "0", "aria-label": "Output" }, kept.trim() ? coloured(kept) : h("span", { class: "muted" }, "No output")),
-    exitCode !== undefined && exitCode !== null && exitCode !== 0 && h("p", { class: "exit" }, `Exit code ${exitCode}`),
+    h(
+      "pre",
+      { tabindex: "0", "aria-label": "Output" },
+      kept.trim() ? coloured(kept) : h("span", { class: "muted" }, "No output"),
+    ),
+    exitCode !== undefined &&
+      exitCode !== null &&
+      exitCode !== 0 &&
+      h("p", { class: "exit" }, `Exit code ${exitCode}`),
   );
 }
 

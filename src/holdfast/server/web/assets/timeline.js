@@ -29,11 +29,22 @@ export class Timeline {
   constructor(conversation, scroller) {
     this.conversation = conversation;
     this.scroller = scroller;
-    this.element = h("div", { class: "timeline", role: "log", "aria-label": "Conversation", "aria-live": "off" });
+    this.element = h("div", {
+      class: "timeline",
+      role: "log",
+      "aria-label": "Conversation",
+      "aria-live": "off",
+    });
     this.followsEnd = true;
     const near = { root: scroller, rootMargin: NEAR };
-    this.shelfObserver = new IntersectionObserver((entries) => entries.forEach((each) => this.#shelfMoved(each)), near);
-    this.observer = new IntersectionObserver((entries) => entries.forEach((each) => this.#stretchMoved(each)), near);
+    this.shelfObserver = new IntersectionObserver(
+      (entries) => entries.forEach((each) => this.#shelfMoved(each)),
+      near,
+    );
+    this.observer = new IntersectionObserver(
+      (entries) => entries.forEach((each) => this.#stretchMoved(each)),
+      near,
+    );
     this.grown = new ResizeObserver(() => this.followsEnd && this.toEnd());
     this.grown.observe(this.element);
     this.grown.observe(scroller);
@@ -102,7 +113,11 @@ export class Timeline {
     this.height = Math.min(LIKELY_HEIGHT * STRETCH, HIGHEST / Math.max(stretches, 1));
     const added = [];
     while (this.#shelves.length < Math.ceil(stretches / SHELF)) {
-      const shelf = { first: this.#shelves.length * SHELF, stretches: [], element: h("div", { class: "shelf" }) };
+      const shelf = {
+        first: this.#shelves.length * SHELF,
+        stretches: [],
+        element: h("div", { class: "shelf" }),
+      };
       shelf.element.style.minHeight = `${this.height * SHELF}px`;
       shelf.element.shelf = shelf;
       this.#shelves.push(shelf);
@@ -116,8 +131,17 @@ export class Timeline {
   /** The stretches of a shelf, of `stretches` altogether. */
   #furnish(shelf, stretches) {
     const added = [];
-    for (let number = shelf.first + shelf.stretches.length; number < Math.min(stretches, shelf.first + SHELF); number++) {
-      const stretch = { first: number * STRETCH + 1, last: (number + 1) * STRETCH, element: h("div", { class: "stretch" }), shown: false };
+    for (
+      let number = shelf.first + shelf.stretches.length;
+      number < Math.min(stretches, shelf.first + SHELF);
+      number++
+    ) {
+      const stretch = {
+        first: number * STRETCH + 1,
+        last: (number + 1) * STRETCH,
+        element: h("div", { class: "stretch" }),
+        shown: false,
+      };
       stretch.element.style.minHeight = `${this.height}px`;
       stretch.element.stretch = stretch;
       shelf.stretches.push(stretch);
@@ -163,7 +187,8 @@ export class Timeline {
     if (stretch === this.#last) return;
     stretch.element.style.minHeight = `${stretch.element.offsetHeight}px`;
     stretch.shown = false;
-    for (const message of this.conversation.known(stretch.first, stretch.last)) this.#views.delete(message.id);
+    for (const message of this.conversation.known(stretch.first, stretch.last))
+      this.#views.delete(message.id);
     stretch.element.replaceChildren();
     this.conversation.forget(stretch.first, stretch.last);
   }
@@ -194,12 +219,21 @@ export class Timeline {
   }
 
   #isFolded(seq) {
-    return this.#folds.some((fold) => !this.#unfolded.has(fold.id) && fold.firstSeq <= seq && seq <= fold.lastSeq);
+    return this.#folds.some(
+      (fold) => !this.#unfolded.has(fold.id) && fold.firstSeq <= seq && seq <= fold.lastSeq,
+    );
   }
 
   #foldsAfter(seq) {
     const ending = this.#folds.filter((fold) => fold.lastSeq === seq);
-    return ending.map((fold) => compactionFold(fold, this.#unfolded.has(fold.id), () => this.#toggle(fold), () => this.#undo(fold)));
+    return ending.map((fold) =>
+      compactionFold(
+        fold,
+        this.#unfolded.has(fold.id),
+        () => this.#toggle(fold),
+        () => this.#undo(fold),
+      ),
+    );
   }
 
   #toggle(fold) {

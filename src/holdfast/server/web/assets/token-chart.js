@@ -11,14 +11,25 @@ export function tokenChart(turns, hrefOf) {
   const width = Math.max(shown.length, 12) * 8;
   const bars = shown.map((turn, index) => bar(turn, index, highest, hrefOf(turn)));
   const label = `Tokens of the last ${shown.length} turns; at most ${highest} in one`;
-  return svg("svg", { class: "token-chart", viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "xMinYMax", role: "group", "aria-label": label }, ...bars);
+  return svg(
+    "svg",
+    {
+      class: "token-chart",
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      preserveAspectRatio: "xMinYMax",
+      role: "group",
+      "aria-label": label,
+    },
+    ...bars,
+  );
 }
 
 function bar({ sequenceNumber, usage }, index, highest, href) {
   const scale = (tokens) => (tokens * (HEIGHT - 2)) / highest;
   const [input, output] = [scale(usage.input), scale(usage.output)];
   const title = `Turn ${sequenceNumber}: ${usage.input} in, ${usage.output} out`;
-  const rect = (kind, y, height) => svg("rect", { class: kind, x: index * 8 + 1, y, width: 6, height: Math.max(height, 0) });
+  const rect = (kind, y, height) =>
+    svg("rect", { class: kind, x: index * 8 + 1, y, width: 6, height: Math.max(height, 0) });
   return svg(
     "a",
     { href, "aria-label": title },

@@ -66,7 +66,10 @@ const openAtFirst = ({ status, content = [] }) =>
   status === "failed" || content.some((each) => each.type === "diff" || each.type === "terminal");
 
 /** Everything that is known of a tool call, to read or to judge. */
-export function toolDetails({ args, rawInput, result, rawOutput, content = [], locations = [], kind, title }, root) {
+export function toolDetails(
+  { args, rawInput, result, rawOutput, content = [], locations = [], kind, title },
+  root,
+) {
   const given = withoutTitle(args ?? rawInput, title);
   const came = result ?? rawOutput;
   const shownInDiff = content.some((each) => each.type === "diff");
@@ -81,13 +84,22 @@ export function toolDetails({ args, rawInput, result, rawOutput, content = [], l
   ]
     .flat()
     .filter(Boolean)
-    .concat(kind === "execute" && !content.length && output === null && !given ? [h("p", { class: "muted" }, "No output yet.")] : []);
+    .concat(
+      kind === "execute" && !content.length && output === null && !given
+        ? [h("p", { class: "muted" }, "No output yet.")]
+        : [],
+    );
 }
 
 function toolContent(each, root) {
   switch (each.type) {
     case "diff":
-      return diffView(relativePath(each.path, root), each.oldText ?? "", each.newText ?? "", each.oldText === null);
+      return diffView(
+        relativePath(each.path, root),
+        each.oldText ?? "",
+        each.newText ?? "",
+        each.oldText === null,
+      );
     case "content":
       return toolText(each.content ?? {});
     case "terminal":
@@ -128,7 +140,10 @@ const isPathOnly = (given) => Object.keys(given).every((name) => /^(file_?)?path
 
 function relativeTo(root, given) {
   if (!given || typeof given !== "object" || Array.isArray(given)) return given;
-  const shown = Object.entries(given).map(([name, value]) => [name, typeof value === "string" ? relativePath(value, root) : value]);
+  const shown = Object.entries(given).map(([name, value]) => [
+    name,
+    typeof value === "string" ? relativePath(value, root) : value,
+  ]);
   return Object.fromEntries(shown);
 }
 

@@ -17,14 +17,26 @@ export function turnTimeline(turn, messages) {
     const until = index + 1 < shown.length ? Date.parse(shown[index + 1].timestamp) : ended;
     return row(nameOf(message.content), from - began, until - from, whole, message.content.type);
   });
-  return h("ol", { class: "turn-timeline" }, row("Waited", 0, (Date.parse(shown[0]?.timestamp) || ended) - began, whole, "waited"), rows);
+  return h(
+    "ol",
+    { class: "turn-timeline" },
+    row("Waited", 0, (Date.parse(shown[0]?.timestamp) || ended) - began, whole, "waited"),
+    rows,
+  );
 }
 
 function row(name, start, length, whole, kind) {
   const bar = h("span", { class: "bar", dataset: { kind } });
   bar.style.marginLeft = `${(100 * start) / whole}%`;
   bar.style.width = `max(3px, ${(100 * length) / whole}%)`;
-  return h("li", {}, h("span", { class: "name" }, name), h("span", { class: "track" }, bar), h("span", { class: "took" }, duration(length)));
+  return h(
+    "li",
+    {},
+    h("span", { class: "name" }, name),
+    h("span", { class: "track" }, bar),
+    h("span", { class: "took" }, duration(length)),
+  );
 }
 
-const nameOf = (content) => (content.type === "tool" ? content.title || content.tool : NAMES[content.type] ?? content.type);
+const nameOf = (content) =>
+  content.type === "tool" ? content.title || content.tool : (NAMES[content.type] ?? content.type);
