@@ -148,6 +148,12 @@ class Organization:
         )
 
 
+async def project(person: Person) -> dict[str, Any]:
+    """The repository that every server here has."""
+    repos: list[dict[str, Any]] = (await person.post("/api/repos/scan")).json()["repos"]
+    return next(repo for repo in repos if repo["name"] == "project")
+
+
 def problem(response: httpx2.Response) -> dict[str, Any]:
     """The problem that a refused request was answered with: a sentence, and nothing of the inside."""
     assert response.headers["content-type"] == "application/problem+json", response.text

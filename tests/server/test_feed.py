@@ -14,7 +14,7 @@ from holdfast.model.principal import LOCAL
 from holdfast.model.question import NewQuestionSet, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
-from tests.server.servers import SECONDS, Organization, Person, Served, events_of, problem
+from tests.server.servers import SECONDS, Organization, Person, Served, events_of, problem, project
 
 
 async def state(person: Person, session_id: str) -> dict[str, Any]:
@@ -310,7 +310,7 @@ async def test_the_server_stops_cleanly_although_somebody_listens(tmp_path: Path
     served.repository()
     served.start()
     person = Person(served.url, LOCAL, served.presence.token)
-    (repo,) = (await person.post("/api/repos/scan")).json()["repos"]
+    repo = await project(person)
     session = (await person.post("/api/sessions", {"repoId": repo["id"], "agent": "demo"})).json()
     path = f"/api/sessions/{session['id']}/events"
     async with person.client() as client, client.stream("GET", path) as response:

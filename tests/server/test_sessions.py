@@ -20,12 +20,12 @@ from holdfast import (
 )
 from holdfast.model.principal import LOCAL
 from holdfast.server import shapes
-from tests.server.servers import SECONDS, Organization, Person, Served, decoded, problem
+from tests.server.servers import SECONDS, Organization, Person, Served, decoded, problem, project
 
 
 async def started(person: Person) -> dict[str, Any]:
     """A session with the demo agent, created over REST."""
-    (repo,) = (await person.post("/api/repos/scan")).json()["repos"]
+    repo = await project(person)
     response = await person.post("/api/sessions", {"repoId": repo["id"], "agent": "demo"})
     assert response.status_code == 201, response.text
     session: dict[str, Any] = response.json()
@@ -45,7 +45,7 @@ async def until_ended(person: Person, session_id: str, turn_id: str) -> dict[str
 
 @pytest.mark.req("SES-18")
 async def test_a_session_is_created_in_a_repository(served: Served, org: Organization) -> None:
-    (repo,) = (await org.ada.post("/api/repos/scan")).json()["repos"]
+    repo = await project(org.ada)
     response = await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "demo", "title": "Try"})
     session = decoded(response, shapes.Session)
     assert response.status_code == 201
@@ -61,7 +61,7 @@ async def test_a_session_is_created_in_a_repository(served: Served, org: Organiz
 async def test_a_session_needs_a_known_repository_and_a_known_agent(org: Organization) -> None:
     unknown = "01a1e252-d321-7308-bdae-db93e6f71518"
     assert problem(await org.ada.post("/api/sessions", {"repoId": unknown, "agent": "demo"}))["status"] == 404
-    (repo,) = (await org.ada.post("/api/repos/scan")).json()["repos"]
+    repo = await project(org.ada)
     assert problem(await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "x"}))["status"] == 404
     missing = await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "goose"})
     assert problem(missing)["code"] == "agent_not_installed"

@@ -9,6 +9,7 @@ grow with the number of listeners or with their slowness.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
@@ -23,6 +24,8 @@ from holdfast.server import shapes
 from holdfast.server.inbox import Inbox
 from holdfast.store.options import ChangedSessions, Changes
 from holdfast.store.store import Store
+
+log = logging.getLogger("holdfast.server")
 
 KEPT_FRAMES = 256
 KEPT_BYTES = 4 * 1024 * 1024
@@ -117,10 +120,12 @@ class Channel:
             async with asyncio.TaskGroup() as group:
                 for source in self._sources:
                     group.create_task(self._forward(source()))
-            self.closed = True  # the store is
         except* HoldfastError as errors:
             self.ended = _first(errors)
+        except* Exception:
+            log.exception("a change feed broke; its listeners will come back")
         finally:
+            self.closed = True
             self._changed.set()
 
     async def _forward(self, frames: AsyncGenerator[Frame, None]) -> None:

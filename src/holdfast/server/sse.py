@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
@@ -10,7 +11,8 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from holdfast.errors import HoldfastError, SessionNotFound
+from holdfast.errors import AccessDenied, HoldfastError, NotFound, SessionNotFound
+from holdfast.model.ids import SessionId
 from holdfast.model.session import Session
 from holdfast.server.doorkeeper import Caller, Doorkeeper
 from holdfast.server.hub import Channel, Hub, listing_frame, questions_frame, session_frame
@@ -19,6 +21,8 @@ from holdfast.server.shapes import ChangedQuestions
 from holdfast.store.feed import PAGE
 from holdfast.store.options import ChangedSessions, Changes
 from holdfast.store.store import Store
+
+log = logging.getLogger("holdfast.server")
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -94,46 +98,29 @@ class Feeds:
         self, view: Store, caller: Caller, session: Session, since: int
     ) -> AsyncGenerator[bytes, None]:
         yield RETRY
-        async with self._hub.session(session) as channel:
-            place = _Place(since, channel.last)
-            try:
-                while channel.is_open and await self._doorkeeper.still_admits(caller):
-                    place.number = channel.last
-                    more = True
-                    while more:
-                        changes = await view.changes(session.id, place.at, limit=PAGE)
-                        more = changes.more
-                        if changes.rev > place.at:
-                            place.at = changes.rev
-                            yield session_frame(changes).data
-                    async with aclosing(self._live(channel, place, caller)) as live:
-                        async for piece in live:
-                            yield piece
-            except HoldfastError as error:
-                yield _gone(error)
+        try:
+            async with (
+                self._hub.session(session) as channel,
+                aclosing(self._heard(channel, view, caller, session.id, since)) as pieces,
+            ):
+                async for piece in pieces:
+                    yield piece
+        except (NotFound, AccessDenied) as error:
+            yield _gone(error)
+        except HoldfastError as error:
+            log.warning("a listener of session %s has to come back: %s", session.id, error)
 
     async def listing(self, view: Store, caller: Caller, since: int | None) -> AsyncGenerator[bytes, None]:
         yield RETRY
-        async with self._hub.listing(caller.principal) as channel:
-            if since is None:
-                async with aclosing(view.follow_all()) as items:
-                    now = await anext(items)
-                since = now.position
-                yield listing_frame(now).data
-            place = _Place(since, channel.last)
-            while channel.is_open and await self._doorkeeper.still_admits(caller):
-                place.number = channel.last
-                more = True
-                while more:
-                    changed = await view.changed_sessions(place.at, limit=PAGE)
-                    more, place.at = changed.more, changed.position
-                    if changed.sessions or changed.deleted:
-                        yield listing_frame(changed).data
-                asked = await self._inbox.list(view, caller.principal)
-                yield questions_frame(ChangedQuestions(questions=as_shapes(asked), gone=())).data
-                async with aclosing(self._live(channel, place, caller)) as live:
-                    async for piece in live:
-                        yield piece
+        try:
+            async with (
+                self._hub.listing(caller.principal) as channel,
+                aclosing(self._listed(channel, view, caller, since)) as pieces,
+            ):
+                async for piece in pieces:
+                    yield piece
+        except HoldfastError as error:
+            log.warning("a listener has to come back: %s", error)
 
     async def wait_for_session(self, view: Store, session: Session, since: int, seconds: float) -> Changes:
         """What changed after a revision, once something has, or when the time is over."""
@@ -158,6 +145,46 @@ class Feeds:
                         number = channel.last
                         changed = await view.changed_sessions(since, limit=PAGE)
             return changed
+
+    async def _heard(
+        self, channel: Channel, view: Store, caller: Caller, session_id: SessionId, since: int
+    ) -> AsyncGenerator[bytes, None]:
+        place = _Place(since, channel.last)
+        while channel.is_open and await self._doorkeeper.still_admits(caller):
+            place.number = channel.last
+            more = True
+            while more:
+                changes = await view.changes(session_id, place.at, limit=PAGE)
+                more = changes.more
+                if changes.rev > place.at:
+                    place.at = changes.rev
+                    yield session_frame(changes).data
+            async with aclosing(self._live(channel, place, caller)) as live:
+                async for piece in live:
+                    yield piece
+
+    async def _listed(
+        self, channel: Channel, view: Store, caller: Caller, since: int | None
+    ) -> AsyncGenerator[bytes, None]:
+        if since is None:
+            async with aclosing(view.follow_all()) as items:
+                now = await anext(items)
+            since = now.position
+            yield listing_frame(now).data
+        place = _Place(since, channel.last)
+        while channel.is_open and await self._doorkeeper.still_admits(caller):
+            place.number = channel.last
+            more = True
+            while more:
+                changed = await view.changed_sessions(place.at, limit=PAGE)
+                more, place.at = changed.more, changed.position
+                if changed.sessions or changed.deleted:
+                    yield listing_frame(changed).data
+            asked = await self._inbox.list(view, caller.principal)
+            yield questions_frame(ChangedQuestions(questions=as_shapes(asked), gone=())).data
+            async with aclosing(self._live(channel, place, caller)) as live:
+                async for piece in live:
+                    yield piece
 
     async def _live(self, channel: Channel, place: _Place, caller: Caller) -> AsyncGenerator[bytes, None]:
         """The channel's frames from a place on; ends when some were missed, or there are no more."""
