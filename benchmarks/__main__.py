@@ -2,7 +2,7 @@
 
     python -m benchmarks                   the whole run, about ten minutes
     python -m benchmarks --quick           every workload, small: does it work at all?
-    python -m benchmarks --only W1,agents  some workloads, or whole suites: store, agents
+    python -m benchmarks --only W1,agents  some workloads, or whole suites: store, agents, …
     python -m benchmarks --write           also docs/performance.md and its plots
 
 The targets are those of docs/performance.md, which also says how each figure is taken. Missing one does
@@ -20,10 +20,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import agents, report, store
+from benchmarks import agents, compaction, questions, report, routing, store
 from benchmarks.measure import Result, Run, Suite, Workload
 
-SUITES = (store.SUITE, agents.SUITE)
+SUITES = (store.SUITE, agents.SUITE, questions.SUITE, compaction.SUITE, routing.SUITE)
 WORKLOADS = {name: workload for suite in SUITES for name, workload in suite.workloads.items()}
 
 

@@ -43,7 +43,7 @@ REFUSED = {
     "I3: messages 42 must stay": folding(34, 45),
     "I5: messages 90–99 are not in the view": folding(90, 99),
     "I5: it says two things": Plan(folds=folding(2, 5).folds, dropped=((3, 4),)),
-    "I3: message 1 must stay as it is": Plan(replaced=(Replacement(seq=1, content={"type": "text"}),)),
+    "I3: messages 1 must stay as they are, and would be shortened": Plan(replaced=(Replacement(seq=1, content={"type": "text"}),)),
     "I6: the view would take": folding(2, 5, 10_000),
     "I7: it does nothing": Plan(),
     "I7: it would save": folding(2, 5, 350),

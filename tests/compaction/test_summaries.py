@@ -55,7 +55,6 @@ async def test_a_model_is_asked_for_a_summary_through_the_responses_api(store: S
         strategy = strategy_of({"name": "summarize", "instructions": "Mention the tests."})
         compactor = Compactor(store, strategy, summarizer=summarizer, counter=COUNTER)
         compaction = await compactor.compact(session, SMALL)
-        await summarizer.close()
     assert compaction is not None
     assert compaction.summary == "They agreed on PostgreSQL."
     (request,) = model.requests
@@ -79,5 +78,4 @@ async def test_a_model_that_fails_or_is_cut_off_changes_nothing(store: Store, fa
             await Compactor(store, strategy_of("summarize"), summarizer=summarizer, counter=COUNTER).compact(
                 session, SMALL
             )
-        await summarizer.close()
     assert (await store.get_session(session)).compaction_count == 0

@@ -12,11 +12,11 @@ from rich.console import Console
 from holdfast.cli.finding import SessionArgument, resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.transcript import Transcript
-from holdfast.compaction.compactor import Compactor, Proposal
+from holdfast.compaction.compactor import Proposal
 from holdfast.compaction.layout import chain_in_effect
+from holdfast.compaction.on_demand import compact_on_demand, propose_on_demand
 from holdfast.compaction.policy import CompactionPolicy, policies_of
 from holdfast.compaction.ranges import size
-from holdfast.compaction.standing import SessionStanding
 from holdfast.compaction.tokens import default_counter
 from holdfast.compaction.views import expand as expanded
 from holdfast.compaction.views import read_view
@@ -46,25 +46,13 @@ def compact(
 ) -> None:
     """Shorten what a model is shown of a session. Every message stays stored as it is."""
     settings = settings_for(store)
-    counter = default_counter()
 
     async def act(opened: Store) -> Proposal | Compaction | None:
         found = await opened.get_session(await resolved(opened, session))
         policy = policies_of(settings.agents)(found.agent) or CompactionPolicy()
         if strategy or param:
             policy = msgspec.structs.replace(policy, strategy=_spec(policy, strategy, param or []))
-        view = await read_view(opened, found.id, counter)
-        budget = policy.on_demand(view, SessionStanding.of(found).token_ratio)
-        compactor = Compactor(
-            opened,
-            policy.planner(),
-            summarizer=policy.summarizer(),
-            counter=counter,
-            timeout=policy.timeout_seconds,
-        )
-        if plan:
-            return await compactor.propose(found.id, budget, view)
-        return await compactor.compact(found.id, budget, view)
+        return await (propose_on_demand if plan else compact_on_demand)(opened, found, policy)
 
     done = with_store(settings, act)
     if done is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.compaction.compactor import Compactor
+from holdfast.compaction.budget import Budget
+from holdfast.compaction.compactor import Compactor, Proposal
 from holdfast.compaction.policy import CompactionPolicy
 from holdfast.compaction.standing import SessionStanding
 from holdfast.compaction.tokens import default_counter
+from holdfast.compaction.view import View
 from holdfast.compaction.views import read_view
 from holdfast.model.records import Compaction
 from holdfast.model.session import Session
@@ -14,6 +16,19 @@ from holdfast.store.store import Store
 
 async def compact_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Compaction | None:
     """Shorten what a model is shown of a session; None when there is nothing to gain."""
+    compactor, budget, view = await _prepared(store, session, policy)
+    return await compactor.compact(session.id, budget, view)
+
+
+async def propose_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Proposal | None:
+    """What `compact_on_demand` would do. Nothing is written, and no summary made."""
+    compactor, budget, view = await _prepared(store, session, policy)
+    return await compactor.propose(session.id, budget, view)
+
+
+async def _prepared(
+    store: Store, session: Session, policy: CompactionPolicy
+) -> tuple[Compactor, Budget, View]:
     counter = default_counter()
     view = await read_view(store, session.id, counter)
     compactor = Compactor(
@@ -23,5 +38,4 @@ async def compact_on_demand(store: Store, session: Session, policy: CompactionPo
         counter=counter,
         timeout=policy.timeout_seconds,
     )
-    budget = policy.on_demand(view, SessionStanding.of(session).token_ratio)
-    return await compactor.compact(session.id, budget, view)
+    return compactor, policy.on_demand(view, SessionStanding.of(session).token_ratio), view

@@ -27,7 +27,7 @@ class Fold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     summary: str = ""
 
 
-class Replacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Replacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     seq: int
     content: dict[str, Any]
     tokens: int | None = None

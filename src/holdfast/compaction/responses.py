@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from holdfast.compaction.errors import SummaryFailed
 from holdfast.compaction.summaries import SummaryRequest
 from holdfast.errors import MissingExtra
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+RETRIES = 1
+
+LEAST_OUTPUT = 16
+"""The API takes no smaller limit."""
 
 INSTRUCTIONS = (
     "You are given part of the transcript of a session between a person and an agent. Write the summary "
@@ -29,33 +30,24 @@ class ResponsesSummarizer:
         self._model = model
         self._base_url = base_url
         self._api_key = api_key
-        self._opened: AsyncOpenAI | None = None
 
     async def __call__(self, request: SummaryRequest) -> str:
-        from openai import OpenAIError
+        from openai import AsyncOpenAI, OpenAIError
 
         asked = INSTRUCTIONS if request.instructions is None else f"{INSTRUCTIONS}\n\n{request.instructions}"
         try:
-            response = await self._client().responses.create(
-                model=self._model,
-                instructions=f"{asked}\n\nUse at most {request.max_tokens} tokens.",
-                input=request.transcript(),
-                max_output_tokens=max(16, request.max_tokens),
-                store=False,
-            )
+            async with AsyncOpenAI(
+                base_url=self._base_url, api_key=self._api_key, max_retries=RETRIES
+            ) as client:
+                response = await client.responses.create(
+                    model=self._model,
+                    instructions=f"{asked}\n\nUse at most {request.max_tokens} tokens.",
+                    input=request.transcript(),
+                    max_output_tokens=max(LEAST_OUTPUT, request.max_tokens),
+                    store=False,
+                )
         except OpenAIError as error:
             raise SummaryFailed(f"the model answered with an error, {error}") from error
         if response.status == "incomplete":
             raise SummaryFailed("the model's answer was cut off")
         return response.output_text
-
-    async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.close()
-
-    def _client(self) -> AsyncOpenAI:
-        if self._opened is None:
-            from openai import AsyncOpenAI
-
-            self._opened = AsyncOpenAI(base_url=self._base_url, api_key=self._api_key, max_retries=1)
-        return self._opened

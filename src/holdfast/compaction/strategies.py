@@ -22,7 +22,7 @@ from holdfast.compaction.strategy import (
     saves_enough,
     together,
 )
-from holdfast.compaction.tool_results import ToolResult, cleared, recent_last, shortened
+from holdfast.compaction.tool_results import ToolResult, cleared, older_results, shortened
 from holdfast.compaction.view import Atom, View
 from holdfast.errors import InvalidInput
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
@@ -83,7 +83,7 @@ class ToolResultTrim(Configured, frozen=True, kw_only=True, forbid_unknown_field
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         replaced = [
             (result, replacement)
-            for result in recent_last(view, self.keep_last, self.exclude)
+            for result in older_results(view, self.keep_last, self.exclude)
             if (replacement := shortened(result, self.max_chars, self.head, self.tail, counter))
         ]
         return _replacing(view, replaced)
@@ -104,11 +104,7 @@ class ToolResultClear(Configured, frozen=True, kw_only=True, forbid_unknown_fiel
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         if view.tokens < self.trigger:
             return None
-        replaced = [
-            (result, replacement)
-            for result in recent_last(view, self.keep, self.exclude)
-            if (replacement := cleared(result, self.placeholder, counter))
-        ]
+        replaced = cleared(older_results(view, self.keep, self.exclude), self.placeholder, counter)
         if _saved(replaced) < self.clear_at_least:
             return None
         return _replacing(view, replaced)

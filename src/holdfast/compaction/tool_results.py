@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -30,15 +31,10 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
     tool: str
 
 
-def tool_results(view: View) -> list[ToolResult]:
-    """Those that may be changed, the oldest first."""
+def older_results(view: View, keep: int, exclude: Sequence[str]) -> list[ToolResult]:
+    """The results that may be changed, without the latest `keep` and those of excluded tools."""
     found = [result for atom in view.atoms if not atom.fixed for result in _of_atom(atom)]
-    return sorted(found, key=lambda result: result.item.message.seq)
-
-
-def recent_last(view: View, keep: int, exclude: Sequence[str]) -> list[ToolResult]:
-    """The results without the latest `keep`, and without those of excluded tools."""
-    found = tool_results(view)
+    found.sort(key=_place)
     return [result for result in found[: max(0, len(found) - keep)] if result.tool not in exclude]
 
 
@@ -52,7 +48,8 @@ def shortened(
     text = _output(message.content)
     if len(text) <= max_chars:
         return None
-    return _replacement(result, _without_middle(text, head, tail), counter)
+    shown = _without_middle(text, head, tail)
+    return _replacement(result, shown, counter.count(shown), counter)
 
 
 def cut_in_the_middle(text: str, limit: int) -> str:
@@ -60,8 +57,16 @@ def cut_in_the_middle(text: str, limit: int) -> str:
     return text if len(text) <= limit else _without_middle(text, limit // 2, limit // 2)
 
 
-def cleared(result: ToolResult, placeholder: str, counter: TokenCounter) -> Replacement | None:
-    return _replacement(result, placeholder, counter)
+def cleared(
+    results: Sequence[ToolResult], placeholder: str, counter: TokenCounter
+) -> list[tuple[ToolResult, Replacement]]:
+    """The results with the placeholder in their place, where that is smaller."""
+    tokens = counter.count(placeholder)
+    return [
+        (result, replacement)
+        for result in results
+        if (replacement := _replacement(result, placeholder, tokens, counter))
+    ]
 
 
 def _without_middle(text: str, head: int, tail: int) -> str:
@@ -71,6 +76,7 @@ def _without_middle(text: str, head: int, tail: int) -> str:
 
 def _of_atom(atom: Atom) -> Iterator[ToolResult]:
     names: dict[str, str] = {}
+    """The tools by the ids of the calls."""
     for item in atom.items:
         message = item.message
         if message.tool_calls:
@@ -100,14 +106,20 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _replacement(result: ToolResult, text: str, counter: TokenCounter) -> Replacement | None:
+def _replacement(
+    result: ToolResult, text: str, text_tokens: int, counter: TokenCounter
+) -> Replacement | None:
     message = result.item.message
     if message.tool_call_id is None and isinstance(content := message.content, ToolContent):
         shown = Message.of(message.role, msgspec.structs.replace(content, result=text, content=()))
         tokens = message_tokens(shown, counter)
+        replaced: dict[str, Any] = msgspec.json.decode(shown.content_json)
     else:
-        shown = Message.of(message.role, TextContent(text=text))
-        tokens = counter.count(text) + MESSAGE_OVERHEAD
+        tokens = text_tokens + MESSAGE_OVERHEAD
+        replaced = {"type": "text", "text": text}
     if tokens >= result.item.tokens:
         return None
-    return Replacement(seq=message.seq, content=msgspec.to_builtins(shown.content), tokens=tokens)
+    return Replacement(seq=message.seq, content=replaced, tokens=tokens)
+
+
+_place = attrgetter("item.message.seq")

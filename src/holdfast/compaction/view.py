@@ -51,6 +51,9 @@ class Item(msgspec.Struct, frozen=True, gc=False):  # there are many, and none c
     level: int = 0
 
 
+_SAID = frozenset({Kind.STORED, Kind.SHORTENED})
+
+
 class Atom(msgspec.Struct, frozen=True, gc=False):
     """Items that stay together."""
 
@@ -74,6 +77,7 @@ class View:
         *,
         last_seq: int,
         rev: int = 0,
+        composed: Composition | None = None,
     ) -> None:
         """`stored` are the messages that the layout shows of the first `last_seq`, in order."""
         self.layout = layout
@@ -82,7 +86,7 @@ class View:
         self.rev = rev
         """The session's revision at which it was read."""
         self._stored = stored
-        self._composed = _composed(layout, stored, counter)
+        self._composed = composed or _composed(layout, stored, counter)
 
     @property
     def head(self) -> CompactionId | None:
@@ -108,14 +112,32 @@ class View:
 
     def after(self, plan: Plan) -> View:
         """The view as the plan would leave it; a summary not yet made takes the room it was given."""
+        layout = self.layout.after(plan)
+        if not plan.removed:
+            same = self._shortened(plan.replaced)
+            return View(
+                layout, self._stored, self.counter, last_seq=self.last_seq, rev=self.rev, composed=same
+            )
         kept: list[Message] = []
         start = 0
         for first, last in plan.removed:
             kept += self._stored[start : bisect_left(self._stored, first, start, key=_seq)]
             start = bisect_right(self._stored, last, start, key=_seq)
         kept += self._stored[start:]
-        layout = self.layout.after(plan)
         return View(layout, kept, self.counter, last_seq=self.last_seq, rev=self.rev)
+
+    def _shortened(self, replaced: Sequence[Replacement]) -> Composition:
+        """The same composition with some messages shortened: nothing else moves."""
+        items = list(self.items)
+        places = {item.message.seq: place for place, item in enumerate(items) if item.kind in _SAID}
+        for each in replaced:
+            message = self._stored[bisect_left(self._stored, each.seq, key=_seq)]
+            shown = _shortened(message, each, self.counter)
+            is_note = (
+                message.tool_call_id is not None and items[places[each.seq]].message.tool_call_id is None
+            )
+            items[places[each.seq]] = _note_of_result(shown, self.counter) if is_note else shown
+        return msgspec.structs.replace(self._composed, items=items)
 
 
 def answers(message: Message) -> str | None:
@@ -133,7 +155,7 @@ class _Call:
         self.unanswered = unanswered
 
 
-class _Composition(msgspec.Struct, frozen=True):
+class Composition(msgspec.Struct, frozen=True):
     items: list[Item]
     calls: dict[int, list[int]]
     """The places of each call and its results."""
@@ -141,7 +163,7 @@ class _Composition(msgspec.Struct, frozen=True):
     """Which of the calls are still waited for."""
 
 
-def _composed(layout: Layout, stored: Sequence[Message], counter: TokenCounter) -> _Composition:
+def _composed(layout: Layout, stored: Sequence[Message], counter: TokenCounter) -> Composition:
     drafts = _drafts(layout, stored, counter)
     calls, owners = _paired(drafts)
     moved_on = _moved_on(drafts) if calls else {}
@@ -164,10 +186,10 @@ def _composed(layout: Layout, stored: Sequence[Message], counter: TokenCounter) 
             note = STILL_RUNNING if awaited else INTERRUPTED
             given = [(call.caller, _never_given(caller, each, note, counter)) for each in call.unanswered]
             inserted.setdefault(moved_on[call.caller], []).extend(given)
-    return _Composition(*_arranged(drafts, owners, late, inserted, counter), pending)
+    return Composition(*_arranged(drafts, owners, late, inserted, counter), pending)
 
 
-def _atoms(composed: _Composition) -> list[Atom]:
+def _atoms(composed: Composition) -> list[Atom]:
     """The atoms, by where they end."""
     items = composed.items
     in_calls = {place for places in composed.calls.values() for place in places}

@@ -176,6 +176,7 @@ def _check_record(
     again = View(layout, stored, counter, last_seq=len(history))
     assert _rendered(again) == _rendered(planned), "I12: read again, the view is another"
     assert again.tokens == after.tokens, "I6: read again, the view takes another number of tokens"
+    assert plan.folds or _rendered(after) == _rendered(again), "I12: planned, the view was another"
     undone = msgspec.structs.replace(record, undone_at=MOMENT)
     layout = layout_of(chain_in_effect([undone]))
     assert _rendered(View(layout, history, counter, last_seq=len(history))) == _rendered(before), (
