@@ -35,9 +35,9 @@ from holdfast.agents.terminals import Terminals
 from holdfast.agents.wire import AgentError, ConnectionLost
 from holdfast.agents.workspace import Workspace
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, TurnEnded
-from holdfast.model.content import QuestionContent, interrupted
+from holdfast.model.content import QuestionContent
 from holdfast.model.ids import RepoId, SessionId
-from holdfast.model.message import Message
+from holdfast.model.message import Message, copied
 from holdfast.model.principal import Principal
 from holdfast.model.question import QuestionSet, QuestionStatus
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
@@ -415,7 +415,7 @@ class Supervisor:
     async def _copy_messages(self, original: SessionId, copy: SessionId) -> None:
         after = 0
         while page := await self._store.get_history(original, HistoryOptions(after=after, limit=COPY_PAGE)):
-            await self._store.append_messages(copy, [_copied(message) for message in page])
+            await self._store.append_messages(copy, [copied(message) for message in page])
             after = page.messages[-1].seq
 
     async def _mark_interrupted(self, session_id: SessionId) -> None:
@@ -468,15 +468,6 @@ def _repo_of(session: Session) -> RepoId:
 
 def _ended_status(session: Session) -> SessionStatus:
     return SessionStatus.CANCELLED if session.status in LIVE else session.status
-
-
-def _copied(message: Message) -> Message:
-    """A message as a fork has it: its own, and final."""
-    content = message.content_json
-    if message.open:
-        content = msgspec.Raw(msgspec.json.encode(interrupted(msgspec.json.decode(content))))
-    metadata = message.metadata | {"copiedFrom": message.id}
-    return msgspec.structs.replace(message, id=None, turn_id=None, content_json=content, metadata=metadata)
 
 
 def _title(prompt: str) -> str:

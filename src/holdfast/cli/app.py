@@ -16,6 +16,7 @@ from holdfast.cli import (
     doctor,
     inbox,
     mcp,
+    migrate,
     questions,
     repos,
     run,
@@ -41,6 +42,7 @@ app.command("agents")(agents.agents)
 app.command("repos")(repos.repos)
 app.command("doctor")(doctor.doctor)
 app.command("demo-agent")(agents.demo_agent)
+sessions.app.command("migrate")(migrate.migrate)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(questions.app, name="questions")
 app.add_typer(bindings.app, name="bindings")

@@ -20,6 +20,7 @@ from holdfast.model.content import (
     decode_content,
     encode_content,
     encode_json,
+    interrupted,
 )
 from holdfast.model.ids import MessageId, TurnId
 from holdfast.model.text import label
@@ -105,6 +106,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
     def __repr__(self) -> str:
         return f"Message(seq={self.seq}, role={self.role.value!r}, content={self.content!r}, id={self.id!r})"
+
+
+def copied(message: Message) -> Message:
+    """A message as a copy of its session has it: its own, and final."""
+    content = message.content_json
+    if message.open:
+        content = msgspec.Raw(msgspec.json.encode(interrupted(msgspec.json.decode(content))))
+    metadata = message.metadata | {"copiedFrom": message.id}
+    return msgspec.structs.replace(message, id=None, turn_id=None, content_json=content, metadata=metadata)
 
 
 def message_body(message: Message, message_id: str, timestamp: datetime, turn_id: str | None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from holdfast.errors import InvalidInput
 from holdfast.model.ids import CompactionId, RepoId, SessionId, TokenId
 from holdfast.model.principal import Principal
+from holdfast.model.status import SessionStatus
 from holdfast.model.text import label, storable_fields
 
 
@@ -108,6 +110,56 @@ class BindingRecord(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     rule: dict[str, Any]
     created_at: datetime
+
+
+class MoveAction(StrEnum):
+    MOVE = "move"
+    """The session itself gets the new key."""
+    COPY = "copy"
+    """A new session gets the new key and a copy of what was said; the old one stays."""
+    MERGE = "merge"
+    """A new session has what was said in both; both are archived."""
+    CONFLICT = "conflict"
+    """Nothing is done."""
+
+
+class MoveStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What becomes of a session whose chat another key has now."""
+
+    action: MoveAction
+    session_id: SessionId
+    from_key: str
+    to_key: str
+    reason: str | None = None
+    """Of a conflict."""
+
+
+class DoneStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step that was taken, with what it takes to undo it."""
+
+    step: MoveStep
+    made: SessionId | None = None
+    """The session that a copy or a merge made."""
+    made_rev: int | None = None
+    """Its revision then: one that was used since is not deleted."""
+    replaced: tuple[ReplacedSession, ...] = ()
+    """The sessions that got other keys, as they were."""
+
+
+class ReplacedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    session_id: SessionId
+    key: str
+    status: SessionStatus
+    archived_from: SessionStatus | None = None
+
+
+class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Sessions that were moved together."""
+
+    number: int
+    at: datetime
+    undone_at: datetime | None
+    steps: tuple[DoneStep, ...]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.model.ids import SessionId, id_text
+from holdfast.model.ids import id_text
 from holdfast.model.lease import Lease, LeaseLost
 from holdfast.model.message import Message
 from holdfast.model.session import SessionRef
@@ -16,7 +16,10 @@ async def take(tx: Transaction, scope: Scope, ref: SessionRef, now: int, expires
     """The lease; None while somebody else has it."""
     found = await sessions.find(tx, scope, ref, writing=True)
     row = await tx.one("take_lease", found.pk, expires_at, now)
-    return Lease(SessionId(id_text(found.id)), row[0]) if row else None
+    if row is None:
+        return None
+    session = await sessions.get(tx, scope, id_text(found.id))
+    return Lease(session.id, row[0], session.message_count)
 
 
 async def renew(tx: Transaction, scope: Scope, lease: Lease, expires_at: int) -> bool:

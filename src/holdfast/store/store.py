@@ -28,6 +28,8 @@ from holdfast.model.records import (
     BindingRecord,
     Compaction,
     CompactionOutline,
+    MoveRecord,
+    MoveStep,
     NewCompaction,
     ProcessRecord,
     Repo,
@@ -45,6 +47,7 @@ from holdfast.store import (
     leases,
     listing,
     messages,
+    moves,
     processes,
     records,
     sessions,
@@ -131,6 +134,10 @@ class Store:
         return await self._write(
             sessions.patch, ref=ref, change=patch, expected=expected_revision, now=self._runtime.clock()
         )
+
+    async def retire(self, ref: SessionRef) -> Session:
+        """Archive a session under a key of its own, so that its key may begin another."""
+        return await self._write(moves.retire, ref, self._runtime.clock())
 
     async def delete(self, ref: SessionRef) -> None:
         """Delete a session and everything in it."""
@@ -388,7 +395,7 @@ class Store:
             async for item in items:
                 yield item
 
-    # Repositories, tokens, bindings, audit
+    # Repositories, tokens, bindings, moves, audit
 
     async def save_repos(self, repos: Sequence[Repo]) -> Sequence[Repo]:
         return await self._write(records.save_repos, repos=repos, now=self._runtime.clock())
@@ -438,6 +445,18 @@ class Store:
 
     async def remove_binding(self, number: int) -> BindingRecord:
         return await self._write(bindings.remove, number)
+
+    async def move_sessions(self, steps: Sequence[MoveStep]) -> MoveRecord:
+        """Take all of these steps, or none."""
+        runtime = self._runtime
+        moving = moves.Moving(
+            self._scope, steps, runtime.clock(), self._engine.owner, runtime.max_message_bytes
+        )
+        return await self._write(lambda tx, _: moving(tx))
+
+    async def undo_moves(self) -> MoveRecord:
+        """Take back the last moves that were not undone, all of them or none."""
+        return await self._write(moves.undo, self._runtime.clock())
 
     async def audit(
         self, action: str, outcome: str, *, subject: str | None = None, detail: dict[str, Any] | None = None

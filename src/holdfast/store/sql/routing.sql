@@ -34,3 +34,19 @@ UPDATE turn_leases SET interrupted = 1 WHERE session_pk = $1 AND expires_at > $2
 
 -- name: lease_expiry
 SELECT expires_at FROM turn_leases WHERE session_pk = $1
+
+-- name: rekey_session
+UPDATE sessions SET key = $1, agent = $2, channel = $3, account = $4, peer_kind = $5, peer = $6, status = $7,
+    archived_from = $8
+WHERE pk = $9
+
+-- name: insert_moves
+INSERT INTO session_moves (organization, at, steps) VALUES ($1, $2, $3) RETURNING pk
+
+-- name: last_moves
+SELECT pk, at, undone_at, steps FROM session_moves WHERE organization = $1 AND undone_at IS NULL
+ORDER BY pk DESC LIMIT 1
+
+-- The condition holds against another node that undid them a moment ago.
+-- name: undo_moves
+UPDATE session_moves SET undone_at = $1 WHERE pk = $2 AND undone_at IS NULL RETURNING pk

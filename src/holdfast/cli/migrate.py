@@ -1,0 +1,79 @@
+"""`holdfast sessions migrate`: sessions follow changed bindings, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.errors import InvalidInput
+from holdfast.model.records import MoveAction, MoveRecord, MoveStep
+from holdfast.routing.moves import apply_moves, plan_moves
+from holdfast.routing.policy import RoutingPolicy
+from holdfast.routing.stored import read_bindings
+from holdfast.store import open_store
+
+
+def migrate(
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would move; nothing is changed.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do what the plan shows, all of it or nothing.")
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back the last that was applied.")] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Leave the old sessions, and copy them.")] = False,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Join a session with the one that has its new key.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let sessions follow changed bindings: planned, applied, undone."""
+    if [plan, apply, undo].count(True) != 1:
+        raise InvalidInput("Say what to do: one of --plan, --apply and --undo.")
+    settings = settings_for(store)
+    policy = RoutingPolicy.from_settings(settings.routing)
+
+    async def act() -> tuple[Sequence[MoveStep], MoveRecord | None]:
+        async with open_store(settings.store_url, durability=settings.durability) as opened:
+            if undo:
+                record = await opened.undo_moves()
+                return [done.step for done in record.steps], record
+            steps = await plan_moves(opened, await read_bindings(opened, policy), copy=copy, merge=merge)
+            return steps, await apply_moves(opened, steps) if apply else None
+
+    steps, record = asyncio.run(act())
+    if as_json:
+        typer.echo(json.dumps(_as_json(steps, record)))
+        return
+    for step in steps:
+        why = f" ({step.reason})" if step.reason else ""
+        typer.echo(f"{step.action.value:<8}  {step.from_key} → {step.to_key}{why}")
+    typer.echo(_summary(steps, record))
+
+
+def _summary(steps: Sequence[MoveStep], record: MoveRecord | None) -> str:
+    conflicts = sum(step.action is MoveAction.CONFLICT for step in steps)
+    left = f" {conflicts} in conflict stay as they are." if conflicts else ""
+    if not steps:
+        return "Every session is where its bindings say; there is nothing to move."
+    if record is None:
+        return f"{len(steps) - conflicts} of {len(steps)} sessions can move.{left} Nothing was changed."
+    if record.undone_at is not None:
+        return f"Migration {record.number} is undone: {len(steps)} sessions are as they were."
+    return (
+        f"Migration {record.number}: {len(record.steps)} sessions have moved.{left} "
+        "To take it back: holdfast sessions migrate --undo"
+    )
+
+
+def _as_json(steps: Sequence[MoveStep], record: MoveRecord | None) -> dict[str, Any]:
+    return {
+        "migration": record.number if record else None,
+        "undone": record is not None and record.undone_at is not None,
+        "steps": msgspec.to_builtins(steps),
+    }
