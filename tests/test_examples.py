@@ -25,3 +25,16 @@ def test_the_readme_example_runs_as_it_stands(tmp_path: Path) -> None:
     )
     assert "hello" in run.stdout
     assert (tmp_path / "holdfast.db").exists()
+
+
+def test_the_chat_bot_answers_with_two_agents() -> None:
+    command = [sys.executable, "examples/chat_bot.py"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "ada: #books-old looms\n  bot: About 'looms' I have 35 books." in run.stdout
+    assert "ada: still there?\n  bot: That is your question number 3: still there?" in run.stdout
+    assert run.stdout.splitlines()[-4:] == [
+        "  clerk:*:*:dm:ada: 6 messages, 0 tokens out",
+        "  clerk:*:*:dm:bob: 2 messages, 0 tokens out",
+        "  clerk:tcp:default:group:#garden: 2 messages, 0 tokens out",
+        "  librarian:tcp:default:group:#books-old: 4 messages, 10 tokens out",
+    ]

@@ -1,0 +1,109 @@
+"""A chat bot with two agents, on a transport that needs no account: lines of text over TCP.
+
+Run it: `python examples/chat_bot.py`. Without a port it talks to itself: a server on loopback, three
+people who connect to it, and what they read. With one (`python examples/chat_bot.py 6667`) it serves
+until you stop it; connect with `nc 127.0.0.1 6667` and say who you are, for instance `ada`.
+
+A line that begins with `#room ` is said in that room, and every other line is a direct message to the
+bot. `librarian` answers in rooms called #books…, `clerk` answers everything else. Both are ordinary
+async functions here; a real bot calls a model in them.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from holdfast import Store, TokenUsage, open_store
+from holdfast.routing.binding import Binding
+from holdfast.routing.bindings import Bindings
+from holdfast.routing.events import TurnEnded
+from holdfast.routing.gateway import Gateway
+from holdfast.routing.incoming import Incoming, Peer
+from holdfast.routing.policy import RoutingPolicy
+from holdfast.routing.runner import Exchange, Piece
+from holdfast.routing.scope import DmScope
+
+BINDINGS = [Binding(agent="librarian", channel="tcp", peer="group:#books*")]
+POLICY = RoutingPolicy(default_agent="clerk", dm_scope=DmScope.PER_PEER)
+
+
+async def librarian(exchange: Exchange) -> AsyncIterator[Piece]:
+    yield f"About {exchange.text!r} I have "
+    yield f"{len(exchange.text) * 7} books."
+    yield TokenUsage(input=len(exchange.history) + 1, output=5)
+
+
+async def clerk(exchange: Exchange) -> str:
+    before = sum(message.role == "user" for message in exchange.history)
+    return f"That is your question number {before + 1}: {exchange.text}"
+
+
+def incoming(sender: str, line: str) -> Incoming:
+    room, _, text = line.partition(" ")
+    if room.startswith("#"):
+        return Incoming(channel="tcp", peer=Peer.parse(f"group:{room}"), sender=sender, text=text)
+    return Incoming(channel="tcp", peer=Peer.parse(f"dm:{sender}"), text=line)
+
+
+class Bot:
+    def __init__(self, store: Store) -> None:
+        bindings = Bindings(BINDINGS, POLICY, agents=["clerk", "librarian"])
+        self._gateway = Gateway(store, bindings, {"clerk": clerk, "librarian": librarian})
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One person's connection: the first line is their name."""
+        sender = (await reader.readline()).decode().strip()
+        while line := (await reader.readline()).decode().strip():
+            async for event in self._gateway.receive(incoming(sender, line)):
+                if isinstance(event, TurnEnded):
+                    turn = event.turn
+                    answer = turn.agent_answer_summary or " ".join(turn.errors)
+                    writer.write(f"{answer}\n".encode())
+                    await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+async def serve(port: int) -> None:
+    async with open_store("sqlite:///chat.db") as store:
+        server = await asyncio.start_server(Bot(store).talk, "127.0.0.1", port)
+        print(f"listening on 127.0.0.1:{port}; what is said is kept in chat.db")
+        async with server:
+            await server.serve_forever()
+
+
+async def person(port: int, name: str, *lines: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"{name}\n".encode())
+    for line in lines:
+        writer.write(f"{line}\n".encode())
+        print(f"{name}: {line}")
+        print(f"  bot: {(await reader.readline()).decode().strip()}")
+    writer.write(b"\n")
+    await reader.read()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def demo(directory: Path) -> None:
+    async with open_store(f"sqlite:///{directory / 'chat.db'}") as store:
+        server = await asyncio.start_server(Bot(store).talk, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            await person(port, "ada", "hello", "#books-old looms", "and again")
+            await person(port, "bob", "hello", "#books-old engines", "#garden roses")
+            await person(port, "ada", "still there?")
+        print("\nwhat is kept:")
+        for session in sorted(await store.list(), key=lambda each: each.key_text):
+            used = session.token_usage
+            print(f"  {session.key_text}: {session.message_count} messages, {used.output} tokens out")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        asyncio.run(serve(int(sys.argv[1])))
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            asyncio.run(demo(Path(temporary)))
