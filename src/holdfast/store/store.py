@@ -7,6 +7,7 @@ is one operation in one transaction, and a write has been committed when its cal
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -16,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from holdfast.errors import AccessDenied, InvalidInput
+from holdfast.errors import AccessDenied, InvalidInput, StoreError
 from holdfast.model.content import Content
 from holdfast.model.ids import CompactionId, MessageId, RepoId, SessionId, TokenId, TurnId
 from holdfast.model.key import SessionKey
@@ -68,6 +69,8 @@ from holdfast.store.runtime import Runtime
 from holdfast.store.scope import Scope
 from holdfast.store.streams import MessageStream
 from holdfast.store.transaction import Transaction
+
+log = logging.getLogger("holdfast.store")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -550,7 +553,10 @@ class Store:
         try:
             return await work
         except AccessDenied as denial:
-            await self.audit(
-                "store.access", "denied", subject=self._scope.agent, detail={"reason": str(denial)}
-            )
+            try:
+                await self.audit(
+                    "store.access", "denied", subject=self._scope.agent, detail={"reason": str(denial)}
+                )
+            except StoreError as error:
+                log.error("a denial is not on record: %s (%s)", error, denial)
             raise
