@@ -37,13 +37,17 @@ def folding(first: int, last: int, tokens: int = 50) -> Plan:
     return Plan(folds=(Fold(ranges=((first, last),), tokens=tokens),))
 
 
+def shortening(seq: int) -> Plan:
+    return Plan(replaced=(Replacement(seq=seq, content={"type": "text", "text": ""}),))
+
+
 REFUSED = {
     "I1: messages 3–4 belong together": folding(2, 3),
     "I3: messages 1 must stay": folding(1, 5),
     "I3: messages 42 must stay": folding(34, 45),
     "I5: messages 90–99 are not in the view": folding(90, 99),
     "I5: it says two things": Plan(folds=folding(2, 5).folds, dropped=((3, 4),)),
-    "I3: messages 1 must stay as they are, and would be shortened": Plan(replaced=(Replacement(seq=1, content={"type": "text"}),)),
+    "I3: messages 1 must stay as they are, and would be shortened": shortening(1),
     "I6: the view would take": folding(2, 5, 10_000),
     "I7: it does nothing": Plan(),
     "I7: it would save": folding(2, 5, 350),

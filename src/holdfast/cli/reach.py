@@ -17,6 +17,7 @@ from holdfast.agents.permissions import Decision
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.supervisor import Supervisor
 from holdfast.client import Client
+from holdfast.compaction.tokens import default_counter
 from holdfast.config import Settings
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.questions import open_box
@@ -63,7 +64,7 @@ async def reached(
     if permissions is not None:
         catalogue = catalogue.with_permissions(permissions)
     async with (
-        open_store(settings.store_url, durability=settings.durability) as store,
+        open_store(settings.store_url, durability=settings.durability, counter=default_counter()) as store,
         Supervisor(
             store,
             catalogue,

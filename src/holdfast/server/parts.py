@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.agents.opening import open_supervisor
 from holdfast.agents.supervisor import Supervisor
+from holdfast.compaction.tokens import default_counter
 from holdfast.config import ServerSettings, Settings
 from holdfast.model.principal import LOCAL
 from holdfast.questions import open_box
@@ -35,7 +36,8 @@ class Parts:
 
 @asynccontextmanager
 async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[Parts]:
-    async with open_store(settings.store_url, durability=settings.durability) as store:
+    counter = default_counter()
+    async with open_store(settings.store_url, durability=settings.durability, counter=counter) as store:
         box = open_box(settings.questions)
         async with open_supervisor(settings, store, box) as supervisor:
             inbox = Inbox(box)
