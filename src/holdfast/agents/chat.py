@@ -28,6 +28,9 @@ STOP_SECONDS = 10.0
 class AgentRunner:
     """Runs a chat's agent, which the catalogue names as the bindings do, in a repository."""
 
+    joins = False
+    """A prompt is stored by the supervisor, so it cannot be there before."""
+
     def __init__(self, supervisor: Supervisor, repo_id: RepoId) -> None:
         self._supervisor = supervisor
         self.opening: NewSession | None = NewSession(repo_id=repo_id)

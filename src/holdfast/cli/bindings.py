@@ -164,7 +164,7 @@ def _explained(decision: Decision, rejected: list[Rejected]) -> dict[str, Any]:
         "binding": decision.binding.rule() if decision.binding else None,
         "ambiguous": [each.binding.rule() for each in decision.ambiguous],
         "rejected": [
-            {"binding": each.binding.rule(), "reason": each.reason, "matches": each.matches}
+            {"binding": each.binding.rule(), "reason": each.reason, "matches": each.tier is not None}
             for each in rejected
         ],
     }

@@ -42,8 +42,8 @@ class Rejected(msgspec.Struct, frozen=True):
 
     binding: Binding
     reason: str
-    matches: bool
-    """Whether it fits the message, and only another one came before it."""
+    tier: Tier | None
+    """How it matches the message, if it does and only another one came before it."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,10 +66,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ambiguous(self) -> list[Rejected]:
         """The bindings that fit just as well, and only come later."""
-        return [each for each in self.rejected if each.matches and each.reason == _LATER]
-
-
-_LATER = "it is just as specific, and the chosen one stands before it"
+        return [each for each in self.rejected if each.tier is self.matched_by]
 
 
 class Bindings:
@@ -131,12 +128,11 @@ class Bindings:
             if tier is None:
                 reason = rule.mismatch(decision.message)
                 assert reason is not None
-                yield Rejected(rule.binding, reason, False)
             elif tier is decision.matched_by:
-                yield Rejected(rule.binding, _LATER, True)
+                reason = "it is just as specific, and the chosen one stands before it"
             else:
-                chosen = decision.matched_by.label
-                yield Rejected(rule.binding, f"a match by {chosen} comes before one by {tier.label}", True)
+                reason = f"a match by {decision.matched_by.label} comes before one by {tier.label}"
+            yield Rejected(rule.binding, reason, tier)
 
     def _default_agent(self) -> str | None:
         if self.policy.default_agent is not None:

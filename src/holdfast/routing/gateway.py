@@ -111,7 +111,7 @@ class Gateway:
         runner = self._runner(decision.agent)
         store = self._store.as_agent(decision.agent)
         message = _said(decision.message)
-        if self._busy is Busy.JOIN:
+        if self._busy is Busy.JOIN and runner.joins:
             session = await self._session(store, decision, runner)
             joining = msgspec.structs.replace(message, metadata=message.metadata | {JOINED: True})
             if joined := await store.join_turn(session.id, joining):
@@ -139,14 +139,14 @@ class Gateway:
     async def _note_sender(self, store: Store, session: Session, message: Incoming) -> None:
         """Warn when a session that all direct messages share is used by more than one person."""
         sender = f"{message.channel}:{message.said_by}"
-        known = session.custom.get("senders", {})
-        if sender in known:
+        if sender in session.custom.get("senders", {}):
             return
-        await store.patch(session.id, SessionPatch(custom={"senders": {sender: True}}))
-        if known:
-            log.warning("session %s: %s shares it with %s", session.id, sender, ", ".join(known))
+        noted = await store.patch(session.id, SessionPatch(custom={"senders": {sender: True}}))
+        senders = list(noted.custom["senders"])
+        if len(senders) > 1:
+            log.warning("session %s is shared by %s", session.id, ", ".join(senders))
             await store.audit(
-                "session.main_shared", "warned", subject=session.id, detail={"senders": [*known, sender]}
+                "session.main_shared", "warned", subject=session.id, detail={"senders": senders}
             )
 
     async def _take_turn(self, store: Store, decision: Decision, runner: Runner) -> tuple[Hold, Session]:
@@ -156,12 +156,12 @@ class Gateway:
             hold = await take_hold(store, session.id, self._lease_seconds)
             try:
                 current = await self._session(store, decision, runner)
-                if current.id == session.id and not await self._begins_afresh(hold.store, decision, current):
-                    await _end_abandoned(hold.store, current)
-                    if current.status not in LIVE:
-                        await hold.store.patch(current.id, SessionPatch(status=SessionStatus.ACTIVE))
-                    return hold, current
                 if current.id == session.id:
+                    if not await self._begins_afresh(hold.store, decision, current):
+                        await _end_abandoned(hold.store, current)
+                        if current.status not in LIVE:
+                            await hold.store.patch(current.id, SessionPatch(status=SessionStatus.ACTIVE))
+                        return hold, current
                     await hold.store.retire(current.id)
             except BaseException:
                 await asyncio.shield(_release(hold))

@@ -61,6 +61,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 class Runner(Protocol):
     opening: NewSession | None
     """What a session that begins with this runner is given."""
+    joins: bool
+    """Whether it answers messages that are in the session already; if not, one that would join waits."""
 
     def run(self, exchange: Exchange) -> AsyncGenerator[Outgoing, None]:
         """Take the turn, and store it. Closed or cancelled, it leaves the turn ended."""
@@ -76,6 +78,7 @@ def calling(function: Function) -> Runner:
 
 class FunctionRunner:
     opening: NewSession | None = None
+    joins = True
 
     def __init__(self, function: Function) -> None:
         self._function = function
