@@ -1,7 +1,8 @@
 """Takes the pictures of docs/screenshots: `make screenshots`.
 
-A server of its own, with sessions as agents of the paid world leave them and one of the demo
-agent that is live, is visited with a desk, a tablet and a phone, in light and dark.
+A server of its own, with sessions as agents of the paid world leave them, is visited with a desk,
+a tablet and a phone, in light and dark. Where Inter and JetBrains Mono are installed (fonts-inter,
+fonts-jetbrains-mono), the page uses them.
 """
 
 import asyncio

@@ -34,6 +34,7 @@ async def test_a_server_that_is_killed_while_it_streams_comes_back_without_a_rel
         assert await page.evaluate("window.neverReloaded") is True
         await page.reload()
         await expect(said(page)).to_contain_text("Here again.")
+        await expect(page.get_by_role("link", name="Turn 2 ·")).to_be_visible()
         assert await page.get_by_role("log").inner_text() == live
 
 

@@ -29,6 +29,7 @@ async def test_what_is_shown_live_is_what_a_reload_shows(page: Page) -> None:
     live = await log.inner_text()
     await page.reload()
     await expect(said(page)).to_contain_text("Some bold words")
+    await expect(page.get_by_role("link", name="Turn 1 ·")).to_be_visible()
     assert await log.inner_text() == live
 
 

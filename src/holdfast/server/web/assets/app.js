@@ -1,6 +1,7 @@
 // The page: what is around the views, and which view is shown.
 
 import { view } from "./address.js";
+import { Unreachable } from "./api.js";
 import { connectionBanner } from "./connection-banner.js";
 import { h, icon, iconButton } from "./dom.js";
 import { Home } from "./home.js";
@@ -15,6 +16,8 @@ import { listenForKeys, showKeys } from "./shortcuts.js";
 import { store } from "./store.js";
 import { themeButton } from "./theme.js";
 import { TurnView } from "./turn-view.js";
+
+const RETRY = 2000;
 
 const list = new SessionList();
 const badge = h("span", { class: "badge", hidden: true });
@@ -71,7 +74,7 @@ async function show() {
   if (opening !== shown) opening.close();
   else {
     title();
-    if (!main.contains(document.activeElement)) main.querySelector("h1")?.focus({ preventScroll: true });
+    if (document.activeElement === document.body) main.querySelector("h1")?.focus({ preventScroll: true });
   }
 }
 
@@ -96,8 +99,9 @@ async function start() {
   try {
     await store.start();
   } catch (problem) {
-    if (problem.status === 401) signedOut();
-    else document.getElementById("app").replaceChildren(h("main", {}, problemPage(problem)));
+    if (problem.status === 401) return signedOut();
+    if (problem instanceof Unreachable) setTimeout(start, RETRY);
+    document.getElementById("app").replaceChildren(h("main", {}, problemPage(problem)));
     return;
   }
   frame();

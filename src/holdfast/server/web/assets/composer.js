@@ -2,6 +2,7 @@
 
 import { post } from "./api.js";
 import { button, h, icon, iconButton } from "./dom.js";
+import { canResume, isLive } from "./status.js";
 
 const ENDED = {
   completed: "This session is completed.",
@@ -52,11 +53,11 @@ export class Composer {
 
   update() {
     const { session, pending } = this.conversation;
-    const isLive = !(session.status in ENDED) && !this.actions.isStarting;
-    this.form.hidden = !isLive;
-    this.ended.hidden = isLive;
+    const takes = isLive(session) && !this.actions.isStarting;
+    this.form.hidden = !takes;
+    this.ended.hidden = takes;
     this.stop.hidden = !pending.length;
-    if (!isLive) this.#showEnd(session);
+    if (!takes) this.#showEnd(session);
     this.#showQueue(pending.slice(1));
   }
 
@@ -135,13 +136,13 @@ export class Composer {
       this.ended.replaceChildren(h("p", {}, "Starting the agent…"));
       return;
     }
-    const canResume = session.status === "completed" || session.status === "cancelled";
     this.ended.replaceChildren(
       h("p", {}, ENDED[session.status]),
       h(
         "div",
         { class: "row" },
-        canResume && button("Resume", { class: "button primary", onclick: () => this.actions.resume() }),
+        canResume(session) &&
+          button("Resume", { class: "button primary", onclick: () => this.actions.resume() }),
         button("Fork", { onclick: () => this.actions.fork() }),
       ),
     );

@@ -2,9 +2,11 @@
 
 import { button, h, iconButton } from "./dom.js";
 
+let dialogs = 0;
+
 /** A modal dialog with a title; it is gone once it is closed. */
 export function dialog(title, ...content) {
-  const id = `title-${crypto.randomUUID()}`;
+  const id = `dialog-${(dialogs += 1)}`;
   const element = h(
     "dialog",
     { "aria-labelledby": id },

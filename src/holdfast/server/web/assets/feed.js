@@ -9,10 +9,11 @@ import { get } from "./api.js";
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 4000;
 
-/** Whether what is shown is up to date; `change` tells when that becomes otherwise. */
-export const connection = Object.assign(new EventTarget(), { state: "connecting" });
+/** Whether what is shown is up to date: `open` or `lost`; `change` tells when that becomes otherwise. */
+export const connection = Object.assign(new EventTarget(), { state: "open" });
 
-function connectionIs(state) {
+function judgeConnection() {
+  const state = [...feeds].some((feed) => feed.isLost) ? "lost" : "open";
   if (connection.state === state) return;
   connection.state = state;
   connection.dispatchEvent(new Event("change"));
@@ -29,6 +30,7 @@ navigator.locks?.request("holdfast-announcer", () => {
 });
 
 export class Feed {
+  isLost = false;
   #source = null;
   #timer = null;
   #delay = FIRST_DELAY;
@@ -47,6 +49,7 @@ export class Feed {
   close() {
     feeds.delete(this);
     this.#stop();
+    judgeConnection();
   }
 
   /** Be open while somebody looks, or while this tab announces for all. */
@@ -63,7 +66,8 @@ export class Feed {
     this.#source = source;
     source.onopen = () => {
       this.#delay = FIRST_DELAY;
-      connectionIs("open");
+      this.isLost = false;
+      judgeConnection();
       this.opened();
     };
     source.onerror = () => this.#again();
@@ -74,7 +78,8 @@ export class Feed {
 
   async #again() {
     this.#stop();
-    connectionIs("lost");
+    this.isLost = true;
+    judgeConnection();
     this.#timer = setTimeout(() => this.#open(), this.#delay);
     this.#delay = Math.min(LONGEST_DELAY, this.#delay * 2);
     try {

@@ -4,6 +4,7 @@ import { patch, post, remove } from "./api.js";
 import { go, sessionHref } from "./address.js";
 import { ask, confirmed } from "./dialog.js";
 import { button, h, iconButton } from "./dom.js";
+import { canResume, isLive } from "./status.js";
 import { nameOf, store } from "./store.js";
 import { toast } from "./toast.js";
 
@@ -48,8 +49,7 @@ export class SessionActions {
   }
 
   #items() {
-    const { status } = this.conversation.session;
-    const isLive = ["active", "idle", "compacted"].includes(status);
+    const { session } = this.conversation;
     const item = (label, act, kind = "") =>
       h("button", { type: "button", class: kind, onclick: () => (this.menu.hidePopover(), act()) }, label);
     const saved = (label, format) =>
@@ -65,15 +65,16 @@ export class SessionActions {
     return [
       item("Rename…", () => this.rename()),
       item("Fork", () => this.fork()),
-      ["completed", "cancelled"].includes(status) && item("Resume", () => this.resume()),
+      canResume(session) && item("Resume", () => this.resume()),
       h("hr"),
       saved("Export as Markdown", "markdown"),
       saved("Export as JSON", "json"),
       h("hr"),
       item("Summarise older messages", () => this.#compact()),
-      isLive && item("Complete", () => this.#do(post(`${this.path}/complete`))),
-      isLive && item("Cancel the session", () => this.#cancel()),
-      status !== "archived" && item("Archive", () => this.#do(patch(this.path, { status: "archived" }))),
+      isLive(session) && item("Complete", () => this.#do(post(`${this.path}/complete`))),
+      isLive(session) && item("Cancel the session", () => this.#cancel()),
+      session.status !== "archived" &&
+        item("Archive", () => this.#do(patch(this.path, { status: "archived" }))),
       item("Delete…", () => this.#purge(), "dangerous"),
     ].filter(Boolean);
   }

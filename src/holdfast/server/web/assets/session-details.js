@@ -3,6 +3,7 @@
 import { turnHref } from "./address.js";
 import { h } from "./dom.js";
 import { planCard } from "./plan.js";
+import { isLive } from "./status.js";
 import { store } from "./store.js";
 import { tokenChart } from "./token-chart.js";
 import { count, moment } from "./times.js";
@@ -45,8 +46,9 @@ export class SessionDetails {
     this.parts[name].replaceChildren(...content);
   }
 
-  #settings({ agentState = {}, status }) {
-    const isLive = ["active", "idle", "compacted"].includes(status);
+  #settings(session) {
+    const { agentState = {} } = session;
+    const enabled = isLive(session);
     const fields = [];
     const modes = agentState.modes?.availableModes ?? [];
     if (modes.length) {
@@ -55,7 +57,7 @@ export class SessionDetails {
           "Mode",
           modes.map(({ id, name }) => [id, name ?? id]),
           agentState.modes.currentModeId,
-          isLive,
+          enabled,
           this.setMode,
         ),
       );
@@ -64,7 +66,7 @@ export class SessionDetails {
       if (!Array.isArray(options)) continue;
       const flat = options.flatMap((option) => option.options ?? [option]);
       const choices = flat.map(({ value, name: label }) => [value, label ?? value]);
-      fields.push(select(name ?? id, choices, currentValue, isLive, (value) => this.setConfig(id, value)));
+      fields.push(select(name ?? id, choices, currentValue, enabled, (value) => this.setConfig(id, value)));
     }
     return fields;
   }

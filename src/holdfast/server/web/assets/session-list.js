@@ -58,24 +58,12 @@ export class SessionList {
   /** The first page for the filters of the address. */
   async load() {
     this.#choices();
-    const wanted = filters();
-    this.search.value = wanted.q ?? "";
-    for (const [element, name] of [
-      [this.status, "status"],
-      [this.agent, "agent"],
-      [this.repo, "repoId"],
-    ]) {
-      element.value = wanted[name] ?? "";
-      element.classList.toggle("set", Boolean(wanted[name]));
-    }
+    const { q = "" } = filters();
+    if (this.search.value.trim() !== q) this.search.value = q;
     this.#query += 1;
     this.#ids.clear();
     this.#loading = null;
     await this.#page(undefined);
-  }
-
-  get isEmpty() {
-    return this.#ids.size === 0;
   }
 
   /** Move the focus up or down. */
@@ -100,14 +88,17 @@ export class SessionList {
       page.sessions.forEach(({ id }) => this.#ids.add(id));
       store.putSessions(page.sessions);
       this.#render();
-      this.note.textContent = page.total || Object.keys(filters()).length === 0 ? "" : "No session fits. ";
-      if (!page.total && Object.keys(filters()).length)
-        this.note.append(button("Show all", { class: "button quiet", onclick: () => clearFilters() }));
+      this.#noteNothing(page.total === 0 && Object.keys(filters()).length > 0);
     } catch (problem) {
       this.note.textContent = problem.message;
     } finally {
       if (query === this.#query) this.#loading = null;
     }
+  }
+
+  #noteNothing(isNothing) {
+    const all = () => button("Show all", { class: "button quiet", onclick: clearFilters });
+    this.note.replaceChildren(...(isNothing ? ["No session fits. ", all()] : []));
   }
 
   /** Sessions that changed have the newest activity: what fits the filters is at the top of the list. */
@@ -128,7 +119,7 @@ export class SessionList {
   #render() {
     const waiting = new Set(store.waiting.map((set) => set.sessionId));
     const rows = this.#shown().map((session) => {
-      const row = this.#rows.get(session.id) ?? new Row(session);
+      const row = this.#rows.get(session.id) ?? new Row();
       this.#rows.set(session.id, row);
       row.update(session, waiting.has(session.id));
       return row.element;
@@ -143,9 +134,10 @@ export class SessionList {
   }
 
   #choices() {
+    fill(this.status, STATUSES);
     fill(
       this.agent,
-      store.agents.filter((agent) => agent.installed).map(({ name }) => [name, name]),
+      store.agents.map(({ name }) => [name, name]),
     );
     fill(
       this.repo,
@@ -214,7 +206,7 @@ const STATUSES = [
 function filterSelect(name, label, choices) {
   const element = h(
     "select",
-    { "aria-label": label, onchange: () => setFilters({ [name]: element.value }) },
+    { "aria-label": label, dataset: { filter: name }, onchange: () => setFilters({ [name]: element.value }) },
     h("option", { value: "" }, label),
   );
   fill(element, choices);
@@ -222,12 +214,10 @@ function filterSelect(name, label, choices) {
 }
 
 function fill(element, choices) {
-  const { value } = element;
-  element.replaceChildren(
-    element.firstElementChild,
-    ...choices.map(([id, name]) => h("option", { value: id }, name)),
-  );
-  element.value = filters()[{ Status: "status", Agent: "agent", Repo: "repoId" }[element.ariaLabel]] ?? value;
+  const options = choices.map(([id, name]) => h("option", { value: id }, name));
+  element.replaceChildren(element.firstElementChild, ...options);
+  element.value = filters()[element.dataset.filter] ?? "";
+  element.classList.toggle("set", element.value !== "");
 }
 
 const clearFilters = () => setFilters({ status: "", agent: "", repoId: "", q: "" });

@@ -12,7 +12,7 @@ import { nameOf, store } from "./store.js";
 import { SUGGESTIONS } from "./suggestions.js";
 import { Timeline } from "./timeline.js";
 import { toast } from "./toast.js";
-import { statusMark } from "./status.js";
+import { isLive, statusMark } from "./status.js";
 import { markRead } from "./unread.js";
 
 export class SessionView {
@@ -78,7 +78,7 @@ export class SessionView {
       hidden: true,
       onclick: () => this.timeline.toEnd(),
     });
-    this.scroller = h("div", { class: "scroller", tabindex: "0", "aria-label": "Conversation" });
+    this.scroller = h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Messages" });
     this.timeline = new Timeline(conversation, this.scroller);
     this.timeline.onscroll = () => (this.latest.hidden = this.timeline.isAtEnd);
     this.asked = new AskedQuestions(conversation);
@@ -123,7 +123,13 @@ export class SessionView {
       this.heading.title = name;
       document.dispatchEvent(new Event("title-changed"));
     }
-    const state = waiting.length ? "waiting" : pending.length ? "running" : session.status;
+    const state = waiting.length
+      ? "waiting"
+      : pending.length
+        ? "running"
+        : isLive(session)
+          ? "ready"
+          : session.status;
     const facts = `${state} ${session.statusReason} ${repo?.name}`;
     if (this.#facts !== facts) {
       this.#facts = facts;

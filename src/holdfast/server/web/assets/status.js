@@ -2,14 +2,13 @@
 
 import { h } from "./dom.js";
 
-const WORDS = {
-  waiting: "waits for you",
-  running: "working",
-  active: "ready",
-  idle: "idle",
-  compacted: "ready",
-  error: "failed",
-};
+/** Whether its agent can be told something. */
+export const isLive = ({ status }) => ["active", "idle", "compacted"].includes(status);
+
+/** Whether its agent can be started again in it. */
+export const canResume = ({ status }) => ["completed", "cancelled"].includes(status);
+
+const WORDS = { waiting: "waits for you", running: "working", compacted: "active", error: "failed" };
 const REASONS = {
   idle_timeout: "nothing happened for a while",
   agent_exited: "its agent ended",
@@ -21,7 +20,7 @@ const REASONS = {
 
 export function statusMark(status, reason) {
   const because =
-    reason && status !== "running" && status !== "waiting"
+    reason && !["running", "waiting", "ready"].includes(status)
       ? (REASONS[reason] ?? reason.replaceAll("_", " "))
       : "";
   const word = WORDS[status] ?? status;

@@ -200,7 +200,6 @@ export class Timeline {
     for (const [index, message] of messages.entries()) {
       const view = this.#view(message);
       view.element.hidden = this.#isFolded(message.seq) || isSuperseded(message, messages[index + 1]);
-      view.element.classList.toggle("first-said", isFirstSaid(message, messages[index - 1]));
       elements.push(view.element, ...this.#foldsAfter(message.seq));
     }
     stretch.element.style.minHeight = "";
@@ -291,5 +290,3 @@ const isFinalText = ({ role, content }) => content.type === "text" && role === "
 /** A plan stands for itself and for those right before it. */
 const isSuperseded = (message, next) =>
   message.content.type === "plan" && next?.content.type === "plan" && next.turnId === message.turnId;
-
-const isFirstSaid = (message, before) => before === undefined || before.role === "user";
