@@ -7,16 +7,16 @@ with everything that came of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from holdfast.compaction.plan import Replacement
-from holdfast.compaction.view import Atom, Item, Kind, View
+from holdfast.compaction.view import Item, Kind, View
 from holdfast.model.content import Content, TextContent, ToolContent
-from holdfast.model.message import Message
+from holdfast.model.message import Message, Role
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter, message_tokens
 
 OUTPUT_LIMIT = 2_000
@@ -33,8 +33,7 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
 
 def older_results(view: View, keep: int, exclude: Sequence[str]) -> list[ToolResult]:
     """The results that may be changed, without the latest `keep` and those of excluded tools."""
-    found = [result for atom in view.atoms if not atom.fixed for result in _of_atom(atom)]
-    found.sort(key=_place)
+    found = _changeable(view)
     return [result for result in found[: max(0, len(found) - keep)] if result.tool not in exclude]
 
 
@@ -74,19 +73,26 @@ def _without_middle(text: str, head: int, tail: int) -> str:
     return text[:head] + note + text[len(text) - tail :]
 
 
-def _of_atom(atom: Atom) -> Iterator[ToolResult]:
-    names: dict[str, str] = {}
-    """The tools by the ids of the calls."""
-    for item in atom.items:
-        message = item.message
-        if message.tool_calls:
-            names |= {call.id: call.name for call in message.tool_calls}
-        elif item.kind is Kind.SYNTHETIC:
+def _changeable(view: View) -> list[ToolResult]:
+    found: list[ToolResult] = []
+    for atom in view.atoms:
+        if atom.fixed or (len(atom.items) == 1 and atom.items[0].message.role is Role.USER):
             continue
-        elif message.tool_call_id is not None:
-            yield ToolResult(item, names.get(message.tool_call_id, ""))
-        elif _LOOKS_LIKE_TOOL.search(message.content_json) and isinstance(message.content, ToolContent):
-            yield ToolResult(item, message.content.tool)
+        tools: dict[str, str] = {}
+        for item in atom.items:
+            message = item.message
+            if message.tool_calls:
+                tools |= {call.id: call.name for call in message.tool_calls}
+            elif item.kind is Kind.SYNTHETIC:
+                continue
+            elif message.tool_call_id is not None:
+                found.append(ToolResult(item, tools.get(message.tool_call_id, "")))
+            elif _LOOKS_LIKE_TOOL.search(message.content_json):
+                content = message.content
+                if isinstance(content, ToolContent):
+                    found.append(ToolResult(item, content.tool))
+    found.sort(key=_place)
+    return found
 
 
 def _output(content: Content) -> str:

@@ -131,12 +131,15 @@ class View:
         items = list(self.items)
         places = {item.message.seq: place for place, item in enumerate(items) if item.kind in _SAID}
         for each in replaced:
-            message = self._stored[bisect_left(self._stored, each.seq, key=_seq)]
-            shown = _shortened(message, each, self.counter)
-            is_note = (
-                message.tool_call_id is not None and items[places[each.seq]].message.tool_call_id is None
-            )
-            items[places[each.seq]] = _note_of_result(shown, self.counter) if is_note else shown
+            place = places[each.seq]
+            message = items[place].message
+            if items[place].kind is Kind.STORED:
+                items[place] = _shortened(message, each, self.counter)
+                continue
+            original = self._stored[bisect_left(self._stored, each.seq, key=_seq)]
+            shown = _shortened(original, each, self.counter)
+            is_note = original.tool_call_id is not None and message.tool_call_id is None
+            items[place] = _note_of_result(shown, self.counter) if is_note else shown
         return msgspec.structs.replace(self._composed, items=items)
 
 
