@@ -94,6 +94,22 @@ async def test_several_questions_are_answered_together(
     assert two.custom_text == "and me"
 
 
+async def test_what_an_agent_asks_through_a_tool_is_answered_in_its_session_too(
+    visitor: Visitor, served: Served, store: Store, box: QuestionBox, session: Session
+) -> None:
+    await scenes.long_talk(store, session, 40)
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await expect(page.get_by_text("message 40 of the talk")).to_be_in_viewport()
+    question = await scenes.asked(box, session, served.workspace / "atlas")
+    allow = page.get_by_role("button", name="Allow")
+    await expect(allow).to_be_in_viewport()
+    await page.get_by_role("button", name="What can be done").click()
+    await page.keyboard.press("Escape")
+    await allow.click()
+    await expect(allow).to_have_count(0)
+    assert (await box.get(question.id)).status is QuestionStatus.COMPLETED
+
+
 async def test_somebody_who_comes_second_is_told_who_was_first(
     visitor: Visitor, served: Served, box: QuestionBox, session: Session
 ) -> None:

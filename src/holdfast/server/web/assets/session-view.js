@@ -82,6 +82,7 @@ export class SessionView {
     this.timeline = new Timeline(conversation, this.scroller);
     this.timeline.onscroll = () => (this.latest.hidden = this.timeline.isAtEnd);
     this.asked = new AskedQuestions(conversation);
+    this.timeline.watch(this.asked.element);
     this.scroller.append(this.empty, this.timeline.element, this.asked.element);
     this.element.replaceChildren(
       h(

@@ -20,7 +20,7 @@ const KEYS = [
 export function listenForKeys(actions) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (document.querySelector("dialog[open]") || isTyping(event)) return;
+    if (document.querySelector("dialog[open], :popover-open") || isTyping(event)) return;
     const act = /^[1-9]$/.test(event.key) ? () => actions.choose(Number(event.key) - 1) : actions[event.key];
     if (!act) return;
     event.preventDefault();

@@ -52,6 +52,11 @@ export class Timeline {
     this.onscroll = () => {};
   }
 
+  /** Stay at the end also when this element, which stands below, grows. */
+  watch(element) {
+    this.grown.observe(element);
+  }
+
   /** Show the end, as far as it is known. What is above comes when the eye does. */
   async open() {
     this.#make();
