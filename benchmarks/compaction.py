@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from statistics import median
 
@@ -88,7 +87,7 @@ async def planning(run: Run) -> list[Result]:
 
     Judged by CPU: a plan waits for nothing, and whatever else the machine does is not part of it.
     """
-    length = run.size(10_000, 1_000)
+    length = run.size(10_000, 2_000)
     counter = ExactCounter()
     messages = _talk(length, counter)
     view = View(Layout(), messages, counter, last_seq=length)
@@ -97,21 +96,25 @@ async def planning(run: Run) -> list[Result]:
     for _ in range(run.repetitions):
         for name in STRATEGIES:
             strategy = strategy_of(name)
-            begin = time.process_time()
-            strategy.plan(view, PLANNED, counter)
-            plans.setdefault(name, []).append((time.process_time() - begin) * 1e3)
-        begin = time.process_time()
-        fresh = View(Layout(), messages, counter, last_seq=length)
-        plan = strategy_of("summarize").plan(fresh, PLANNED, counter)
-        if plan is not None:
-            validate("summarize", fresh, plan, PLANNED)
-        whole.append((time.process_time() - begin) * 1e3)
+            with Meter() as meter:
+                strategy.plan(view, PLANNED, counter)
+            plans.setdefault(name, []).append(meter.cpu * 1e3)
+        with Meter() as meter:
+            _judged(messages, counter)
+        whole.append(meter.cpu * 1e3)
     slowest = max(plans, key=lambda name: median(plans[name]))
     what = f"CPU of planning over {length:,} messages, slowest strategy: {slowest}"
     return [
         _milliseconds(what, plans[slowest], at_most=50),
         _milliseconds("CPU of making the view, planning with summarize, and judging", whole),
     ]
+
+
+def _judged(messages: list[Message], counter: ExactCounter) -> None:
+    view = View(Layout(), messages, counter, last_seq=len(messages))
+    plan = strategy_of("summarize").plan(view, PLANNED, counter)
+    assert plan is not None
+    validate("summarize", view, plan, PLANNED)
 
 
 async def _append(store: Store, session: SessionId, count: int) -> None:

@@ -168,6 +168,8 @@ class Composition(msgspec.Struct, frozen=True):
 
 def _composed(layout: Layout, stored: Sequence[Message], counter: TokenCounter) -> Composition:
     drafts = _drafts(layout, stored, counter)
+    if not any(message.tool_calls or message.tool_call_id is not None for message in stored):
+        return Composition(drafts, {}, set())
     calls, owners = _paired(drafts)
     moved_on = _moved_on(drafts) if calls else {}
     inserted: dict[int, list[tuple[int, Item]]] = {}
