@@ -120,7 +120,7 @@ async function start() {
     g: () => shown.timeline?.toEnd(),
     s: () => shown.composer?.stopTurn(),
     Escape: () => location.hash !== "" && (location.hash = "#/"),
-    choose: (number) => (shown instanceof Inbox ? shown.choose(number) : null),
+    choose: (number) => shown.choose?.(number),
   });
   await Promise.all([list.load(), show()]);
 }

@@ -109,12 +109,13 @@ export class QuestionCard {
 
   #direct(question, kind) {
     const isPermission = kind === "permission";
+    const isSuggested = (label, index) => (isPermission ? index === 0 : /\(recommended\)/i.test(label));
     const options = question.options.map((option, index) =>
       h(
         "button",
         {
           type: "button",
-          class: `button option${index === 0 ? " primary" : ""}`,
+          class: `button option${isSuggested(option.label, index) ? " primary" : ""}`,
           dataset: { option: index },
           title: option.description,
           onclick: () => this.#answer([{ questionIndex: 0, selectedOption: option.label }]),

@@ -53,6 +53,11 @@ export class SessionView {
     store.removeEventListener("questions", this.#questionsChanged);
   }
 
+  /** Take an option of the first question that waits, by its number. */
+  choose(number) {
+    this.element.querySelector(".question.pending")?.querySelectorAll("[data-option]")[number]?.click();
+  }
+
   get title() {
     return this.conversation ? nameOf(this.conversation.session) : "Session";
   }
