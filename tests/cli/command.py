@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ class Cli:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_heed_interrupts,
         ) as process:
             try:
                 yield process
@@ -58,6 +60,7 @@ class Cli:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
+            preexec_fn=_heed_interrupts,
         ) as process:
             os.close(theirs)
             try:
@@ -65,6 +68,11 @@ class Cli:
             finally:
                 process.kill()
                 os.close(ours)
+
+
+def _heed_interrupts() -> None:
+    """As a person's shell starts commands, also where these tests run with interrupts ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:

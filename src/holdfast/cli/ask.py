@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import textwrap
@@ -83,7 +84,12 @@ def _wait(box: QuestionBox, new: NewQuestionSet, as_json: bool) -> None:
     asked: list[QuestionSet] = []
 
     async def settled() -> QuestionSet:
-        asked.append(await _asked(box, new))
+        asking = asyncio.ensure_future(_asked(box, new))
+        try:
+            asked.append(await asyncio.shield(asking))
+        except asyncio.CancelledError:  # what is being asked will be there, so the person must hear of it
+            asked.append(await box.abandon((await asking).id))
+            raise
         if sys.stderr.isatty():
             typer.echo(f"Waiting for the answer: holdfast answer {asked[0].short_id}", err=True)
         with suppress(QuestionsRejected):
