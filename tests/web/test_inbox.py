@@ -104,7 +104,10 @@ async def test_what_an_agent_asks_through_a_tool_is_answered_in_its_session_too(
     allow = page.get_by_role("button", name="Allow")
     await expect(allow).to_be_in_viewport()
     await page.get_by_role("button", name="What can be done").click()
+    in_menu = page.get_by_role("button", name="Fork")
+    await expect(in_menu).to_be_visible()
     await page.keyboard.press("Escape")
+    await expect(in_menu).to_be_hidden()
     await page.keyboard.press("1")
     await expect(allow).to_have_count(0)
     assert (await box.get(question.id)).status is QuestionStatus.COMPLETED
