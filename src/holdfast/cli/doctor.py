@@ -18,7 +18,7 @@ from pydantic_settings import TomlConfigSettingsSource
 
 import holdfast
 from holdfast.agents.catalogue import Catalogue
-from holdfast.cli.options import JsonOption, StoreOption
+from holdfast.cli.options import JsonOption, StoreOption, without_password
 from holdfast.config import OTHER_NAMES, Settings, load_settings
 from holdfast.errors import HoldfastError
 from holdfast.questions import default_directory
@@ -93,9 +93,11 @@ async def _store(settings: Settings) -> Finding:
     except HoldfastError as error:
         return Finding("store", False, str(error))
     if recorded is None:
-        return Finding("store", True, f"{_public(settings.store_url)} is empty; the first use creates it")
+        return Finding(
+            "store", True, f"{without_password(settings.store_url)} is empty; the first use creates it"
+        )
     behind = "" if recorded == HEAD else f"; the next use brings it to {HEAD}"
-    return Finding("store", True, f"{_public(settings.store_url)} is at revision {recorded}{behind}")
+    return Finding("store", True, f"{without_password(settings.store_url)} is at revision {recorded}{behind}")
 
 
 async def _server(settings: Settings) -> Finding:
@@ -159,7 +161,7 @@ def _settings(settings: Settings, flags: dict[str, Any]) -> Iterator[Setting]:
             source = given
         elif _in(in_file, path):
             source = str(file)
-        yield Setting(".".join(path), _public(str(value)), source)
+        yield Setting(".".join(path), without_password(str(value)), source)
 
 
 def _leaves(table: BaseModel, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -177,15 +179,6 @@ def _in(table: Any, path: tuple[str, ...]) -> bool:
             return False
         table = table[name]
     return True
-
-
-def _public(text: str) -> str:
-    """An address without its password."""
-    scheme, separator, rest = text.partition("://")
-    user, at, host = rest.rpartition("@")
-    if not separator or not at or ":" not in user:
-        return text
-    return f"{scheme}://{user.partition(':')[0]}:…@{host}"
 
 
 def _installed(package: str) -> bool:

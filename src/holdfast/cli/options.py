@@ -37,3 +37,12 @@ def settings_for(store: str | None) -> Settings:
     if settings.store is None:
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     return settings
+
+
+def without_password(text: str) -> str:
+    """An address without its password."""
+    scheme, separator, rest = text.partition("://")
+    user, at, host = rest.rpartition("@")
+    if not separator or not at or ":" not in user:
+        return text
+    return f"{scheme}://{user.partition(':')[0]}:…@{host}"

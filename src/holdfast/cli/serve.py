@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import StoreOption
+from holdfast.cli.options import StoreOption, without_password
 from holdfast.config import load_settings
 from holdfast.errors import MissingExtra
 
@@ -51,7 +51,7 @@ async def _announce(started: Started) -> None:
         typer.echo(f"Open it signed in (once):  {started.sign_in}")
     else:
         typer.echo("Nobody has to sign in: whoever reaches this port can run agents as you.")
-    typer.echo(f"Store:         {parts.settings.store_url}")
+    typer.echo(f"Store:         {without_password(parts.settings.store_url)}")
     typer.echo(f"Agents:        {', '.join(installed)}")
     typer.echo(f"Repositories:  {len(repos)} under {parts.settings.workspace.root.absolute()}")
     typer.echo(f"Try:           holdfast doctor · curl {started.url}/healthz · docs/http.md")

@@ -1,0 +1,18 @@
+"""Options that several commands share."""
+
+import pytest
+
+from holdfast.cli.options import without_password
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ada:s3cret@db/holdfast", "postgresql://ada:…@db/holdfast"),
+        ("postgresql://ada:p@ss@db/holdfast", "postgresql://ada:…@db/holdfast"),
+        ("postgresql://ada@db/holdfast", "postgresql://ada@db/holdfast"),
+        ("sqlite:////srv/holdfast.db", "sqlite:////srv/holdfast.db"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(address: str, shown: str) -> None:
+    assert without_password(address) == shown
