@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.cli.finding import with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.model.records import BindingRecord
 from holdfast.routing.binding import Binding
@@ -19,7 +19,6 @@ from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Peer
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.scope import DmScope
 from holdfast.routing.stored import add_binding, binding_of, read_bindings, remove_binding
-from holdfast.store import open_store
 from holdfast.store.store import Store
 
 T = TypeVar("T")
@@ -144,12 +143,7 @@ async def _listed(store: Store, policy: RoutingPolicy) -> tuple[RoutingPolicy, l
 def _with_store(url: str | None, action: Callable[[Store, RoutingPolicy], Awaitable[T]]) -> T:
     settings = settings_for(url)
     policy = RoutingPolicy.from_settings(settings.routing)
-
-    async def act() -> T:
-        async with open_store(settings.store_url, durability=settings.durability) as opened:
-            return await action(opened, policy)
-
-    return asyncio.run(act())
+    return with_store(settings, lambda opened: action(opened, policy))
 
 
 def _as_json(record: BindingRecord) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from typing import Annotated, TypeVar
 import typer
 from rich.console import Console
 
+from holdfast.cli.finding import with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
-from holdfast.store import migrate, open_store, revision
+from holdfast.store import migrate, revision
 from holdfast.store.migrations import HEAD
 from holdfast.store.store import Store
 
@@ -85,14 +86,8 @@ def vacuum(store: StoreOption = None) -> None:
 
 
 def _with_store(url: str | None, doing: str, action: Callable[[Store], Awaitable[T]]) -> T:
-    settings = settings_for(url)
-
-    async def act() -> T:
-        async with open_store(settings.store_url, durability=settings.durability) as opened:
-            return await action(opened)
-
     with _progress.status(doing):
-        return asyncio.run(act())
+        return with_store(settings_for(url), action)
 
 
 def _report(moved: tuple[str | None, str | None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -10,13 +9,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from holdfast.cli.finding import with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.errors import InvalidInput
 from holdfast.model.records import MoveAction, MoveRecord, MoveStep
 from holdfast.routing.moves import apply_moves, plan_moves
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.stored import read_bindings
-from holdfast.store import open_store
+from holdfast.store.store import Store
 
 
 def migrate(
@@ -38,15 +38,14 @@ def migrate(
     settings = settings_for(store)
     policy = RoutingPolicy.from_settings(settings.routing)
 
-    async def act() -> tuple[Sequence[MoveStep], MoveRecord | None]:
-        async with open_store(settings.store_url, durability=settings.durability) as opened:
-            if undo:
-                record = await opened.undo_moves()
-                return [done.step for done in record.steps], record
-            steps = await plan_moves(opened, await read_bindings(opened, policy), copy=copy, merge=merge)
-            return steps, await apply_moves(opened, steps) if apply else None
+    async def act(opened: Store) -> tuple[Sequence[MoveStep], MoveRecord | None]:
+        if undo:
+            record = await opened.undo_moves()
+            return [done.step for done in record.steps], record
+        steps = await plan_moves(opened, await read_bindings(opened, policy), copy=copy, merge=merge)
+        return steps, await apply_moves(opened, steps) if apply else None
 
-    steps, record = asyncio.run(act())
+    steps, record = with_store(settings, act)
     if as_json:
         typer.echo(json.dumps(_as_json(steps, record)))
         return
