@@ -197,8 +197,10 @@ def test_what_is_kept_of_an_output_is_its_end_in_whole_characters(text: str, kep
 def test_any_bytes_become_text(data: bytes, kept: int) -> None:
     output = module._Output(kept)
     output.data_received(data)
-    output.text(complete=False)[0].encode()
-    output.text(complete=True)[0].encode()
+    half, _ = output.text(complete=False)
+    whole, truncated = output.text(complete=True)
+    assert whole.startswith(half)
+    assert truncated is (len(data) > kept)
 
 
 def test_half_a_character_waits_for_its_other_half() -> None:

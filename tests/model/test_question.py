@@ -96,6 +96,7 @@ def test_another_program_does_not_say_who_was_first() -> None:
 @pytest.mark.parametrize("word", sorted(SETTLED))
 def test_a_first_word_is_taken_in_time_and_late(status: QuestionStatus, word: QuestionStatus) -> None:
     require_transition(question_set(status), word)
+    assert allowed(status, word)
 
 
 @pytest.mark.req("ASK-29")

@@ -55,7 +55,7 @@ def test_the_lock_of_a_killed_process_that_nobody_reaped_is_removed(file: Path, 
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and left a zombie
     try:
         with file_lock(file, 0):
-            pass
+            assert int(lock.read_text().split()[0]) == os.getpid()
     finally:
         child.wait()
 

@@ -145,6 +145,7 @@ async def test_other_sessions_do_not_wait(store: Store) -> None:
         await asyncio.sleep(0.01)
     slow.go_on.set()
     await asyncio.gather(waiting, other)
+    assert slow.most_at_once == 2
 
 
 async def test_a_message_may_join_the_turn_that_runs(store: Store) -> None:
