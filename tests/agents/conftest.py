@@ -33,9 +33,15 @@ def no_process_is_left() -> Iterator[None]:
     before = set(psutil.Process().children(recursive=True))
     groups = {os.getpgid(0)}
     yield
-    left = [
-        child
-        for child in set(psutil.Process().children(recursive=True)) - before
-        if child.is_running() and child.status() != psutil.STATUS_ZOMBIE
-    ]
-    assert [child.cmdline() for child in left if os.getpgid(child.pid) not in groups] == []
+    left = (_described(child) for child in set(psutil.Process().children(recursive=True)) - before)
+    assert [command for command, group in filter(None, left) if group not in groups] == []
+
+
+def _described(process: psutil.Process) -> tuple[list[str], int] | None:
+    """The command and the group of a process, if it is running."""
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return process.cmdline(), os.getpgid(process.pid)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None

@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from holdfast import Role, Store
@@ -35,10 +36,11 @@ NEEDS_PERMISSION = {"gemini": WRITES, "codex": WRITES, "hermes": WRITES}
 
 @pytest.mark.req("ACP-01", "ACP-03", "ACP-06", "ACP-08", "SES-04", "SES-05", "SES-12")
 async def test_what_an_agent_says_is_stored_as_it_says_it(
-    served: Served, agent: RealAgent, repository: Path, overheard: Overheard
+    served: Served, agent: RealAgent, repository: Path, store: Store, overheard: Overheard
 ) -> None:
     assert (await served.session()).status == "active"
-    assert {process.cwd() for process in agent.processes()} == {str(repository)}
+    [process] = await store.as_system().processes(served.id)
+    assert psutil.Process(process.process_group).cwd() == str(repository)
     assert overheard.sent("session/new")[0]["cwd"] == str(repository)
 
     turn = await served.answered("What is the answer?")

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.model.question import QuestionStatus
 from holdfast.questions.errors import AtomicWriteError
-from tests.questions.sets import OtherProgram
+from tests.questions.sets import OtherProgram, until
 from tests.tui.driver import Desk
 from tests.tui.sets import ONE
 
@@ -76,7 +76,7 @@ async def test_a_full_disk_keeps_the_draft_and_a_second_try_sends_it(
         await inbox.press("enter", "2", "ctrl+s", "enter")
         await inbox.sees("It could not be saved: No space left on device", "try again.")
         assert (await desk.box.get(asked.id)).status is QuestionStatus.PENDING
-        assert desk.draft_files() == [f"{asked.id}.json"]
+        await until(lambda: desk.draft_files() == [f"{asked.id}.json"])
         full = False
         await inbox.press("enter")
         await inbox.sees("No questions are waiting.")

@@ -34,7 +34,8 @@ KILL_SECONDS = 5.0
 """How long an agent is given to go after its input was closed, SIGTERM, SIGKILL."""
 
 LAST_WORDS_SECONDS = 1.0
-"""How long the end of a dead agent's output is waited for: something may still hold its pipes open."""
+"""How long a dead agent's exit code and the end of its output are waited for: something may still hold its
+pipes open."""
 
 SESSION_MARK = "HOLDFAST_PROCESS_OF"
 """The variable that names the session to which an agent, and all that it starts, belongs and with which it
@@ -111,7 +112,7 @@ class AgentProcess:
         self._stdin.close()
         if not await _all_gone(self.pid, self._session, STDIN_SECONDS):
             await _end_all(self.pid, self._session)
-        await asyncio.wait([self._draining], timeout=LAST_WORDS_SECONDS)
+        await asyncio.wait([self._draining, self.exited], timeout=LAST_WORDS_SECONDS)
 
     async def close(self) -> None:
         """Let go of its pipes, whoever else holds them."""
