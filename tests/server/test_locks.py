@@ -2,14 +2,11 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from holdfast import Message, NewSession, Session, SessionPatch, Store
 from holdfast.model.principal import LOCAL
@@ -250,50 +247,6 @@ def test_the_servers_own_file_is_for_its_owner_only(served: Served) -> None:
     assert oct(file.stat().st_mode)[-3:] == "600"
     assert set(json.loads(file.read_text())) == {"url", "pid", "token"}
     assert served.presence.token not in served.printed
-
-
-async def test_a_jwt_of_the_issuer_is_let_in_and_no_other(tmp_path: Path) -> None:
-    key, stranger = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
-    keys = tmp_path / "keys.json"
-    keys.write_text(json.dumps({"keys": [public | {"kid": "k1", "use": "sig", "alg": "ES256"}]}))
-    served = Served(
-        tmp_path,
-        HOLDFAST_SERVER_JWT_ISSUER="https://id.example",
-        HOLDFAST_SERVER_JWT_AUDIENCE="holdfast",
-        HOLDFAST_SERVER_JWT_KEYS=str(keys),
-    )
-    served.start()
-    good = {
-        "iss": "https://id.example",
-        "aud": "holdfast",
-        "sub": "ada",
-        "org": "acme",
-        "role": "admin",
-        "exp": int(time.time()) + 60,
-    }
-
-    async def asked(claims: dict[str, Any], signing: Any = key, algorithm: str = "ES256", **more: Any) -> Any:
-        token = jwt.encode(claims, signing, algorithm=algorithm, headers={"kid": "k1"} | more)
-        return await Person(served.url, LOCAL, token).get("/api/me")
-
-    try:
-        assert (await asked(good)).json() == {"organization": "acme", "user": "ada", "role": "admin"}
-        refused = [
-            await asked(good | {"iss": "https://evil.example"}),
-            await asked(good | {"aud": "another"}),
-            await asked(good | {"exp": int(time.time()) - 60}),
-            await asked({name: value for name, value in good.items() if name != "exp"}),
-            await asked(good | {"role": "owner"}),
-            await asked(good | {"org": ""}),
-            await asked(good, stranger),
-            await asked(good, kid="k2"),
-            await asked(good, "a secret that is long enough to be one", "HS256"),
-            await asked(good, None, "none"),
-        ]
-        assert [problem(response)["status"] for response in refused] == [401] * len(refused)
-    finally:
-        served.stop()
 
 
 async def test_without_authentication_the_server_listens_on_loopback_only(tmp_path: Path) -> None:

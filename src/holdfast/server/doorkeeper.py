@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.ids import TokenId
 from holdfast.model.principal import Principal
 from holdfast.model.records import Token
-from holdfast.server.jwt import JwtVerifier
+from holdfast.server.jwt import InvalidJwt, JwtVerifier
 from holdfast.store.store import Store
 
 COOKIE = "holdfast"
@@ -99,7 +99,7 @@ class Doorkeeper:
         """Whether a caller who was admitted would be again."""
         try:
             return caller.secret is None or await self._principal(caller.secret) == caller.principal
-        except Unauthenticated:
+        except (Unauthenticated, InvalidJwt):
             return False
 
     async def issue(

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.model.principal import Principal, PrincipalRole
-
-if TYPE_CHECKING:
-    from jwt import PyJWKClient, PyJWKSet
+from holdfast.server.keys import Keys, KeysOfAddress, KeysOfFile
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures that only the issuer can make. A shared secret, or none, is not among them."""
-
-KEYS_SECONDS = 300
-"""How long keys that were fetched are used."""
-
-FETCH_SECONDS = 10
 
 
 class InvalidJwt(HoldfastError):
     code = "unauthenticated"
     status = 401
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"The JWT is not accepted: {str(why).removesuffix('.')}.")
 
 
 class JwtVerifier:
@@ -35,64 +29,35 @@ class JwtVerifier:
         """`keys` is the address of a JSON Web Key Set, or the path of a file that holds one."""
         self._issuer = issuer
         self._audience = audience
-        self._keys = _Fetched(keys) if urlsplit(keys).scheme in ("http", "https") else _Kept(Path(keys))
+        is_address = urlsplit(keys).scheme in ("http", "https")
+        self._keys: Keys = KeysOfAddress(keys) if is_address else KeysOfFile(Path(keys))
 
     async def principal(self, text: str) -> Principal:
-        return await asyncio.to_thread(self._principal, text)
+        claims = await self._claims(text)
+        organization, user, role = claims.get("org"), claims["sub"], claims.get("role", PrincipalRole.MEMBER)
+        if not isinstance(organization, str) or role not in list(PrincipalRole):
+            raise InvalidJwt("its `org` is a text, its `role` member or admin")
+        try:
+            return Principal(organization, user, PrincipalRole(role))
+        except InvalidInput as error:
+            raise InvalidJwt(error) from None
 
-    def _principal(self, text: str) -> Principal:
+    async def _claims(self, text: str) -> dict[str, Any]:
         import jwt
 
         try:
+            name = jwt.get_unverified_header(text).get("kid")
+            key = await self._keys.find(name)
+            if key is None:
+                raise InvalidJwt(f"none of the issuer's keys is called {name!r}")
             claims: dict[str, Any] = jwt.decode(
                 text,
-                self._keys.key_of(text),
+                key.key,
                 algorithms=ALGORITHMS,
                 audience=self._audience,
                 issuer=self._issuer,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
         except jwt.PyJWTError as error:
-            raise InvalidJwt(f"The JWT is not accepted: {error}.") from None
-        organization, user, role = claims.get("org"), claims["sub"], claims.get("role", PrincipalRole.MEMBER)
-        if not isinstance(organization, str) or role not in list(PrincipalRole):
-            raise InvalidJwt("The JWT is not accepted: its `org` is a text, its `role` member or admin.")
-        try:
-            return Principal(organization, user, PrincipalRole(role))
-        except InvalidInput as error:
-            raise InvalidJwt(f"The JWT is not accepted: {error}") from None
-
-
-class _Kept:
-    """Keys of a file, read when it has changed."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._read_at = 0.0
-        self._keys: PyJWKSet | None = None
-
-    def key_of(self, text: str) -> Any:
-        import jwt
-
-        changed_at = self._path.stat().st_mtime
-        if self._keys is None or changed_at != self._read_at:
-            self._keys = jwt.PyJWKSet.from_dict(json.loads(self._path.read_text()))
-            self._read_at = changed_at
-        wanted = jwt.get_unverified_header(text).get("kid")
-        for key in self._keys.keys:
-            if key.key_id == wanted:
-                return key.key
-        raise jwt.PyJWTError(f"none of the issuer's keys is called {wanted!r}")
-
-
-class _Fetched:
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._client: PyJWKClient | None = None
-
-    def key_of(self, text: str) -> Any:
-        import jwt
-
-        if self._client is None:
-            self._client = jwt.PyJWKClient(self._url, lifespan=KEYS_SECONDS, timeout=FETCH_SECONDS)
-        return self._client.get_signing_key_from_jwt(text).key
+            raise InvalidJwt(error) from None
+        return claims
