@@ -47,7 +47,16 @@ async def snapshot(url: str) -> list[Any]:
         "session_pk, last_seq, turn_count, rev, updated_at",
         "pk, session_pk, seq, rev, id, at, body",
     )
-    tables = {"sessions": sessions, "repos": "*", "session_heads": heads, "messages": messages, "turns": "*"}
+    turns = (
+        "pk, session_pk, id, sequence, rev, status, created_by, created_at, status_at, agent_answer_summary"
+    )
+    tables = {
+        "sessions": sessions,
+        "repos": "*",
+        "session_heads": heads,
+        "messages": messages,
+        "turns": turns,
+    }
     return [
         await query(url, f"SELECT {columns} FROM {table} ORDER BY 1") for table, columns in tables.items()
     ]

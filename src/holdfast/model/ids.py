@@ -15,6 +15,7 @@ TurnId = NewType("TurnId", str)
 CompactionId = NewType("CompactionId", str)
 RepoId = NewType("RepoId", str)
 TokenId = NewType("TokenId", str)
+ContextId = NewType("ContextId", str)
 
 
 def id_bytes(text: str, what: str = "id") -> bytes:

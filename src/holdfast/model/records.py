@@ -1,4 +1,4 @@
-"""The smaller rows: compactions, repositories, tokens, bindings, moves of sessions, audit entries."""
+"""The smaller rows: compactions, repositories, tokens, bindings, moves, contexts, audit entries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.model.ids import CompactionId, RepoId, SessionId, TokenId
+from holdfast.model.ids import CompactionId, ContextId, RepoId, SessionId, TokenId, TurnId
 from holdfast.model.principal import Principal
 from holdfast.model.status import SessionStatus
 from holdfast.model.text import label, storable_fields
@@ -160,6 +160,41 @@ class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     undone_at: datetime | None
     steps: tuple[DoneStep, ...]
+
+
+class ExecutionKey(msgspec.Struct, frozen=True):
+    """What makes a repeated call to a model harmless: the caller's key, and a hash of what was asked."""
+
+    key: str
+    request_hash: str
+
+    def __post_init__(self) -> None:
+        label(self.key, "idempotency key")
+
+
+class KeyedTurn(msgspec.Struct, frozen=True):
+    """The turn that a call with a key opened."""
+
+    request_hash: str
+    session_id: SessionId
+    turn_id: TurnId
+
+
+class ContextKind(StrEnum):
+    AGENT = "agent"
+    """Who answers: a model, its instructions, its tools."""
+    CONVERSATION = "conversation"
+    """What the work is about: more instructions, a repository, a language."""
+
+
+class ContextRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A context as it is kept. What is in it is for those who execute turns to understand."""
+
+    id: ContextId
+    kind: ContextKind
+    name: str
+    definition: dict[str, Any]
+    updated_at: datetime
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.errors import TurnEnded
-from holdfast.model.ids import SessionId, TurnId
+from holdfast.model.ids import CompactionId, SessionId, TurnId
 from holdfast.model.text import storable_fields
 from holdfast.model.usage import TokenUsage
 
@@ -47,6 +47,19 @@ class ActiveFileRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     was_too_large_to_send: bool = False
 
 
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a request to a model was made of, besides what its turn names itself: enough to make it again."""
+
+    parameters: str
+    """The blob with everything but the input: model, instructions, tools, limits."""
+    provider: str
+    """A fingerprint of the model's address, name and credentials: a chain goes on only with the same."""
+    whole: bool = False
+    """Whether the request held what was said before, and not only what came after the response before it."""
+    compaction: CompactionId | None = None
+    """The compaction by which what was said before was shown."""
+
+
 class _Checked(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         storable_fields(self)
@@ -78,6 +91,8 @@ class TurnProgress(_Checked, frozen=True, kw_only=True):
     previous_openai_response_id: str | None = None
     openai_model: str | None = None
     openai_request_payload_url: str | None = None
+    conversation_id: str | None = None
+    recipe: Recipe | None = None
     chunk_refs: tuple[ChunkRef, ...] | None = None
     active_file_refs: tuple[ActiveFileRef, ...] | None = None
     warnings: tuple[str, ...] = ()
@@ -141,6 +156,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...]
     usage: TokenUsage
     stop_reason: str | None
+    recipe: Recipe | None = None
+    """Of a request to a model."""
 
 
 def summary(text: str) -> str:

@@ -102,6 +102,13 @@ def _conditions(equal: dict[str, Any], wanted: SessionFilter) -> tuple[list[str]
     if wanted.text is not None:
         values.append(f"%{_literal(wanted.text.lower())}%")
         conditions.append(f"lower(title) LIKE ${len(values)} ESCAPE '!'")
+    if wanted.participant is not None:
+        values.append(wanted.participant)
+        number = len(values)
+        conditions.append(
+            f"(owner = ${number} OR EXISTS (SELECT 1 FROM turns t "
+            f"WHERE t.session_pk = sessions.pk AND t.created_by = ${number}))"
+        )
     return conditions, values
 
 
@@ -122,7 +129,7 @@ def _ranges(wanted: SessionFilter) -> list[tuple[str, Any]]:
 
 def _read(wanted: SessionFilter) -> bool:
     """Whether only reading sessions tells how many match."""
-    return bool(_ranges(wanted)) or wanted.text is not None
+    return bool(_ranges(wanted)) or wanted.text is not None or wanted.participant is not None
 
 
 def _from_cursor(

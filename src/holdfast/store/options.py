@@ -89,6 +89,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     peer_id: str | None = None
     repo_id: RepoId | None = None
     owner: str | None = None
+    participant: str | None = None
+    """Who owns the session, or opened a turn in it."""
     status: Set[SessionStatus | str] | None = None
     text: str | None = None
     """Some of the title, in any case of its letters."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from holdfast import telemetry
 from holdfast.errors import StoreError
 from holdfast.model.ids import TurnId
 from holdfast.model.message import Message
@@ -68,6 +69,11 @@ class Runtime:
         return messages.prepare(
             new, now, max_bytes=self.max_message_bytes, turn_id=turn_id, counter=self.counter
         )
+
+    def committed(self) -> None:
+        """Somebody's write is in the store: it shows in their span, and soon in the listings."""
+        telemetry.event("store.commit")
+        self.catching_up.nudge()
 
     async def _recover(self) -> None:
         others = set(await self.engine.read(chunks.owners)) - {self.engine.owner}

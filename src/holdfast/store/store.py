@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.errors import AccessDenied, InvalidInput, StoreError
 from holdfast.model.content import Content
-from holdfast.model.ids import CompactionId, MessageId, RepoId, SessionId, TokenId, TurnId
+from holdfast.model.ids import CompactionId, ContextId, MessageId, RepoId, SessionId, TokenId, TurnId
 from holdfast.model.key import SessionKey
 from holdfast.model.lease import Lease
 from holdfast.model.message import Message
@@ -29,6 +29,10 @@ from holdfast.model.records import (
     BindingRecord,
     Compaction,
     CompactionOutline,
+    ContextKind,
+    ContextRecord,
+    ExecutionKey,
+    KeyedTurn,
     MoveRecord,
     MoveStep,
     NewCompaction,
@@ -44,11 +48,13 @@ from holdfast.store import (
     changes,
     check,
     chunks,
+    executions,
     feed,
     leases,
     listing,
     messages,
     moves,
+    payloads,
     processes,
     records,
     sessions,
@@ -166,7 +172,7 @@ class Store:
         prepared = runtime.prepared(new, now, turn_id)
         append = messages.Append(self._scope, ref, prepared, now, self._engine.owner, expected_revision)
         stored = await self._admitted(self._engine.write(append))
-        runtime.catching_up.nudge()
+        runtime.committed()
         return stored
 
     async def get_history(self, ref: SessionRef, options: HistoryOptions | None = None) -> HistoryPage:
@@ -233,8 +239,14 @@ class Store:
         *,
         said: Sequence[Message] = (),
         expected_revision: int | None = None,
+        owned: bool = False,
+        key: ExecutionKey | None = None,
     ) -> Turn:
-        """Open a turn: pending, with the session's next sequence number, and what was `said` to open it."""
+        """Open a turn: pending, with the session's next sequence number, and what was `said` to open it.
+
+        An `owned` turn is this process's to end; once the process is gone, others may claim it. With a
+        `key`, `keyed_turn` finds it, and no other turn is opened with it.
+        """
         runtime = self._runtime
         now = runtime.clock()
         turn_id = new.id or TurnId(new_id())
@@ -246,9 +258,23 @@ class Store:
                 tx, scope, ref=ref, new=new, turn_id=turn_id, expected=expected_revision, now=now
             )
             await append(tx)
+            if owned:
+                await executions.own(tx, scope, ref, turn.id, self._engine.owner, key, now)
             return turn
 
         return await self._write(add)
+
+    async def keyed_turn(self, key: str) -> KeyedTurn | None:
+        """The turn that this view's caller opened with a key."""
+        return await self._read(executions.keyed, key)
+
+    async def claim_abandoned_turns(self) -> Sequence[tuple[SessionId, TurnId]]:
+        """Take over the pending turns that processes which are gone have left, to end them."""
+        dead = await self._engine.dead(await self._engine.read(executions.owners))
+        if not dead:
+            return []
+        owner = self._engine.owner
+        return await self._engine.write(lambda tx: executions.claim(tx, dead, owner))
 
     async def progress_turn(self, ref: SessionRef, turn_id: TurnId, known: TurnProgress) -> Turn:
         """Record what became known while a turn is pending."""
@@ -398,7 +424,7 @@ class Store:
             async for item in items:
                 yield item
 
-    # Repositories, tokens, bindings, moves, audit
+    # Repositories, tokens, bindings, contexts, moves, audit
 
     async def save_repos(self, repos: Sequence[Repo]) -> Sequence[Repo]:
         return await self._write(records.save_repos, repos=repos, now=self._runtime.clock())
@@ -448,6 +474,18 @@ class Store:
 
     async def remove_binding(self, number: int) -> BindingRecord:
         return await self._write(bindings.remove, number)
+
+    async def save_context(self, kind: ContextKind, name: str, definition: dict[str, Any]) -> ContextRecord:
+        """Keep a context under its name, in place of an earlier one."""
+        now = self._runtime.clock()
+        context_id = ContextId(new_id())
+        return await self._write(executions.save_context, kind, name, definition, context_id, now)
+
+    async def list_contexts(self) -> Sequence[ContextRecord]:
+        return await self._read(executions.contexts)
+
+    async def remove_context(self, kind: ContextKind, name: str) -> ContextRecord:
+        return await self._write(executions.remove_context, kind, name)
 
     async def move_sessions(self, steps: Sequence[MoveStep]) -> MoveRecord:
         """Take all of these steps, or none."""
@@ -514,6 +552,20 @@ class Store:
 
     # Care
 
+    async def organizations(self) -> Sequence[str]:
+        """Every organization that has a session."""
+        return await self._engine.read(payloads.organizations)
+
+    async def payload_urls(self, organization: str) -> AsyncIterator[str]:
+        """The URLs of payloads in the turns of an organization, whoever's they are."""
+        after: int | None = 0
+        while after is not None:
+            urls, after = await self._engine.read(
+                partial(payloads.urls, organization=organization, after=after)
+            )
+            for url in urls:
+                yield url
+
     async def problems(self) -> Sequence[str]:
         """Everything that is wrong with the stored data: nothing, in a healthy store."""
         return [
@@ -545,7 +597,7 @@ class Store:
         result = await self._admitted(
             self._engine.write(lambda tx: operation(tx, self._scope, *args, **kwargs))
         )
-        self._runtime.catching_up.nudge()
+        self._runtime.committed()
         return result
 
     async def _admitted(self, work: Awaitable[T]) -> T:

@@ -17,6 +17,7 @@ from holdfast.model.turn import (
     ActiveFileRef,
     ChunkRef,
     NewTurn,
+    Recipe,
     Turn,
     TurnAnswer,
     TurnFailure,
@@ -34,6 +35,7 @@ from holdfast.store.transaction import Row, Transaction
 _chunk_refs = msgspec.json.Decoder(tuple[ChunkRef, ...]).decode
 _file_refs = msgspec.json.Decoder(tuple[ActiveFileRef, ...]).decode
 _texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_recipe = msgspec.json.Decoder(Recipe).decode
 
 
 async def add(
@@ -74,6 +76,8 @@ async def progress(
         None if known.chunk_refs is None else _json(known.chunk_refs),
         None if known.active_file_refs is None else _json(known.active_file_refs),
         _json(turn.warnings + known.warnings),
+        known.conversation_id,
+        None if known.recipe is None else _json(known.recipe),
         *(pk, id_bytes(turn_id)),
     )
     return await _get(tx, pk, turn_id)
@@ -118,7 +122,7 @@ def turn_from_row(row: Row) -> Turn:
         raw_id, session_id, sequence, rev, status, created_by, created_at, status_at, received_at, expires_at,
         mode, conversation_id, response_id, previous_response_id, model, instruction_summary, instruction_url,
         answer_summary, answer_url, request_url, response_url, chunk_refs, file_refs, warnings, errors,
-        input_tokens, output_tokens, stop_reason,
+        input_tokens, output_tokens, stop_reason, recipe,
     ) = row
     # fmt: on
     return Turn(
@@ -149,6 +153,7 @@ def turn_from_row(row: Row) -> Turn:
         errors=_texts(errors),
         usage=TokenUsage(input_tokens, output_tokens),
         stop_reason=stop_reason,
+        recipe=None if recipe is None else _recipe(recipe),
     )
 
 

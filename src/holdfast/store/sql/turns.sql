@@ -4,7 +4,7 @@ t.id, s.id AS session_id, t.sequence, t.rev, t.status, t.created_by, t.created_a
     t.previous_openai_response_id, t.openai_model, t.instruction_summary, t.full_instruction_url,
     t.agent_answer_summary, t.full_agent_answer_url, t.openai_request_payload_url,
     t.openai_response_payload_url, t.chunk_refs, t.active_file_refs, t.warnings, t.errors, t.input_tokens,
-    t.output_tokens, t.stop_reason
+    t.output_tokens, t.stop_reason, t.recipe
 
 -- The sequence is taken here, inside the insert, and the unique index holds whatever races with it.
 -- name: insert_turn
@@ -41,8 +41,10 @@ UPDATE turns SET rev = $1,
     openai_request_payload_url = coalesce($5, openai_request_payload_url),
     chunk_refs = coalesce($6, chunk_refs),
     active_file_refs = coalesce($7, active_file_refs),
-    warnings = $8
-WHERE session_pk = $9 AND id = $10 AND status = 'pending'
+    warnings = $8,
+    conversation_id = coalesce($9, conversation_id),
+    recipe = coalesce($10, recipe)
+WHERE session_pk = $11 AND id = $12 AND status = 'pending'
 
 -- name: end_turn
 UPDATE turns SET rev = $1, status = $2, status_at = $3,
