@@ -41,6 +41,7 @@ from holdfast.model.times import iso
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, summary
 from holdfast.model.usage import TokenUsage
 from holdfast.store.store import Store
+from holdfast.telemetry import bound, context_of, failed, span
 
 log = logging.getLogger("holdfast.agents")
 
@@ -130,7 +131,9 @@ class LiveAgent:
         self._ending: asyncio.Task[None] | None = None
         self._tell_ended: Callable[[LiveAgent], None] | None = None
         self._wire = Wire(process.read, process.write, self)
-        self._reading = loop.create_task(self._wire.run())
+        # What is read and stored while a turn runs belongs to its span, so both tasks share a context.
+        self._context = context_of(session=session.id)
+        self._reading = loop.create_task(self._wire.run(), context=self._context)
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -183,8 +186,8 @@ class LiveAgent:
         self._tell_ended = ended
         self._last_sign = self._now()
         loop = asyncio.get_running_loop()
-        self._working = loop.create_task(self._work())
-        self._watching = loop.create_task(self._watch())
+        self._working = loop.create_task(self._work(), context=self._context)
+        self._watching = loop.create_task(self._watch(), context=self._context)
 
     async def discard(self) -> None:
         """End an agent that did not come as far as a session."""
@@ -329,7 +332,8 @@ class LiveAgent:
                 await self._more_turns.wait()
             turn, text = self._turns[0]
             try:
-                await self._run(turn, text)
+                with bound(turn=turn.id), span("turn"):
+                    await self._run(turn, text)
             except ConnectionLost:
                 if not self._pipe_broke.done():
                     self._pipe_broke.set_result(None)
@@ -394,6 +398,7 @@ class LiveAgent:
         )
 
     async def _fail(self, turn: Turn, why: str) -> None:
+        failed(why)
         await self._recorder.end_turn()
         await self._recorder.note(why)
         failure = TurnFailure(errors=(why,), stop_reason="error")

@@ -30,7 +30,8 @@ def serve(
     if find_spec("uvicorn") is None or find_spec("fastapi") is None:
         raise MissingExtra("The server", "server")
     from holdfast.server import run
-    from holdfast.telemetry import configure_logging, configure_tracing
+    from holdfast.server.tracing import configure_tracing
+    from holdfast.telemetry import configure_logging
 
     settings = load_settings(store=store)
     listening = {name: value for name, value in (("host", host), ("port", port)) if value is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -39,7 +39,12 @@ def create_app(parts: Parts) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        telemetry={"metrics": False, "logs": False},  # ours are in /metrics and on standard error
+        telemetry={
+            "metrics": False,  # ours are in /metrics
+            "logs": False,  # ours go to standard error
+            "operation_spans": False,
+            "exclude": _is_untraced,
+        },
     )
     api.state.parts = parts
     problems.add_handlers(api)
@@ -135,6 +140,12 @@ def _names_in(path: str) -> dict[str, str]:
     steps = path.split("/")
     named = {}
     if steps[:3] == ["", "api", "sessions"] and len(steps) > 3:
+def _is_untraced(scope: MutableMapping[str, Any]) -> bool:
+    """A span shows the query, in which the sign-in link has its secret; and one who listens does nothing."""
+    path: str = scope["path"]
+    return path == "/sign-in" or path.endswith("/events")
+
+
         named["session"] = steps[3][:36]
         if len(steps) > 5 and steps[4] == "turns":
             named["turn"] = steps[5][:36]

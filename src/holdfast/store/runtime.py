@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from holdfast import telemetry
 from holdfast.errors import StoreError
 from holdfast.model.ids import TurnId
 from holdfast.model.message import Message
@@ -17,6 +16,7 @@ from holdfast.store.engine import Engine
 from holdfast.store.feed import Feed
 from holdfast.store.pulse import Pulse
 from holdfast.store.streams import StreamFlusher
+from holdfast.telemetry import event
 
 log = logging.getLogger("holdfast.store")
 
@@ -72,7 +72,7 @@ class Runtime:
 
     def committed(self) -> None:
         """Somebody's write is in the store: it shows in their span, and soon in the listings."""
-        telemetry.event("store.commit")
+        event("store.commit")
         self.catching_up.nudge()
 
     async def _recover(self) -> None:

@@ -37,6 +37,7 @@ from holdfast.server.routes.common import (
 )
 from holdfast.store.options import HistoryOptions, SessionFilter, SessionOrder
 from holdfast.store.store import Store
+from holdfast.telemetry import identified
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
@@ -130,6 +131,7 @@ async def create_session(new: NewSession, parts: PartsOf, view: View) -> Respons
     """Start an agent in a repository, and open a session with it."""
     session = await parts.supervisor.create(view, RepoId(new.repo_id), agent=new.agent, title=new.title)
     await view.audit("session.create", "done", subject=session.id)
+    identified(session=session.id)
     shape = shapes.Session.of(session, await _repo(view, session))
     return rendered(shape, 201, {"Location": f"/api/sessions/{session.id}"})
 
@@ -198,6 +200,7 @@ async def delete_session(
 async def prompt(session_id: SessionPath, body: Prompt, parts: PartsOf, view: View) -> Response:
     """Store an instruction and queue it for the agent, without waiting for the answer."""
     turn = await parts.supervisor.prompt(view, session_id, body.text)
+    identified(turn=turn.id)
     return rendered(shapes.Accepted(session_id=turn.session_id, turn=shapes.Turn.of(turn)), 202)
 
 
