@@ -9,11 +9,9 @@ from holdfast.errors import HoldfastError, MissingExtra
 
 def main() -> None:
     try:
-        # The agent that starts this one waits for it, and it needs nothing of the other commands.
-        if sys.argv[1:2] == ["mcp"]:
-            from holdfast.cli.mcp import app
-        else:
-            from holdfast.cli.app import app
+        from holdfast.cli.app import command_line
+
+        app = command_line(sys.argv[1:])
     except ModuleNotFoundError as error:
         sys.exit(f"holdfast: {MissingExtra('The command line', 'cli')} (missing: {error.name})")
     try:

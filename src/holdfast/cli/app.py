@@ -1,53 +1,55 @@
-"""The commands, gathered."""
+"""The commands, and the command line that is made of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 import holdfast
-from holdfast.cli import (
-    agents,
-    answer,
-    ask,
-    bindings,
-    db,
-    doctor,
-    inbox,
-    mcp,
-    migrate,
-    questions,
-    repos,
-    run,
-    serve,
-    sessions,
-    token,
-)
 
-app = typer.Typer(
-    name="holdfast",
-    help="Durable sessions for AI agents.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("serve")(serve.serve)
-app.command("run")(run.run)
-app.command("ask")(ask.ask)
-app.command("answer")(answer.answer)
-app.command("inbox")(inbox.inbox)
-app.command("mcp")(mcp.mcp)
-app.command("agents")(agents.agents)
-app.command("repos")(repos.repos)
-app.command("doctor")(doctor.doctor)
-app.command("demo-agent")(agents.demo_agent)
-sessions.app.command("migrate")(migrate.migrate)
-app.add_typer(sessions.app, name="sessions")
-app.add_typer(questions.app, name="questions")
-app.add_typer(bindings.app, name="bindings")
-app.add_typer(db.app, name="db")
-app.add_typer(token.app, name="token")
+COMMANDS = {
+    "serve": "serve.serve",
+    "run": "run.run",
+    "ask": "ask.ask",
+    "answer": "answer.answer",
+    "inbox": "inbox.inbox",
+    "mcp": "mcp.mcp",
+    "agents": "agents.agents",
+    "repos": "repos.repos",
+    "doctor": "doctor.doctor",
+    "demo-agent": "agents.demo_agent",
+    "sessions": "sessions.app",
+    "questions": "questions.app",
+    "bindings": "bindings.app",
+    "db": "db.app",
+    "token": "token.app",
+}
+"""Where in this package each command, or group of commands, is found; in the order of the help."""
+
+
+def command_line(arguments: Sequence[str]) -> typer.Typer:
+    """The command line for these arguments: with the command that they name alone, which then does not
+    wait for what only others need, or with all commands."""
+    app = typer.Typer(
+        name="holdfast",
+        help="Durable sessions for AI agents.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    named = [name for name in arguments[:1] if name in COMMANDS]
+    for name in named or COMMANDS:
+        module, _, attribute = COMMANDS[name].partition(".")
+        found = getattr(import_module(f"holdfast.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,7 +58,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)

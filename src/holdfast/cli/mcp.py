@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import typer
-
 from holdfast.cli.options import AgentOption, SessionOption
 from holdfast.config import load_settings
 from holdfast.errors import MissingExtra
 from holdfast.model.ids import SessionId
 
-app = typer.Typer(pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 
-
-@app.callback()
-def _alone() -> None:
-    """The command line with this one command, which starts sooner than the whole."""
-
-
-@app.command()
 def mcp(session: SessionOption = None, agent: AgentOption = None) -> None:
     """Let an agent ask people, through MCP over standard input and output."""
     try:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli import compaction
+from holdfast.cli import compaction, migrate
 from holdfast.cli.finding import SessionArgument, resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.reach import reached
@@ -186,3 +186,4 @@ def export(
 app.command()(compaction.compact)
 app.command()(compaction.expand)
 app.command()(compaction.undo)
+app.command()(migrate.migrate)
