@@ -46,6 +46,8 @@ class SessionNotFound(NotFound):
 class AccessDenied(HoldfastError):
     code = "access_denied"
     status = 403
+    on_record = False
+    """Whether the audit log has it already."""
 
 
 class Conflict(HoldfastError):

@@ -3,17 +3,19 @@
 import asyncio
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from holdfast import SessionPatch, SessionStatus, TextContent, TurnStatus, open_store
+from holdfast import Session, SessionPatch, SessionStatus, TextContent, TurnStatus, open_store
 from holdfast.agents.catalogue import AgentEntry
 from holdfast.agents.primer import make_primer
 from holdfast.agents.session_files import kept
-from holdfast.agents.supervisor import ServedElsewhere, StartFailed
-from holdfast.errors import InvalidTransition
+from holdfast.agents.supervisor import ServedElsewhere, StartFailed, Supervisor
+from holdfast.errors import InvalidTransition, SessionEnded
 from holdfast.model.question import QuestionStatus
 from tests.agents.scripts import members, script
 from tests.agents.worlds import SECONDS, World, until, working
@@ -112,11 +114,32 @@ async def test_a_failed_resume_leaves_the_session_as_it_was(world: World) -> Non
 async def test_two_who_resume_at_once_start_one_agent(world: World) -> None:
     async with working(world) as (supervisor, session):
         await supervisor.complete(world.store, session.id)
-        outcomes = await asyncio.gather(
-            *(supervisor.resume(world.store, session.id) for _ in range(4)), return_exceptions=True
-        )
-        assert sum(not isinstance(each, BaseException) for each in outcomes) == 1
+        resumed = await asyncio.gather(*(supervisor.resume(world.store, session.id) for _ in range(4)))
+        assert {each.status for each in resumed} == {SessionStatus.ACTIVE}
         assert len(supervisor.agents) == 1
+
+
+async def test_a_prompt_while_the_agent_is_starting_is_taken_when_it_has_started(world: World) -> None:
+    async with resuming(world) as (supervisor, session, starting):
+        prompts = [
+            asyncio.ensure_future(supervisor.prompt(world.store, session.id, f"say {word}"))
+            for word in ("first", "second")
+        ]
+        release(world)
+        assert (await starting).status is SessionStatus.ACTIVE
+        turns = [await world.ended(session, turn) for turn in await asyncio.gather(*prompts)]
+        assert [turn.agent_answer_summary for turn in turns] == ["first ", "second "]
+
+
+async def test_a_prompt_to_an_agent_that_did_not_start_is_refused(world: World) -> None:
+    async with resuming(world) as (supervisor, session, starting):
+        prompting = asyncio.ensure_future(supervisor.prompt(world.store, session.id, "say something"))
+        release(world, broken=True)
+        with pytest.raises(StartFailed):
+            await starting
+        with pytest.raises(SessionEnded):
+            await prompting
+        assert await world.store.last_turn(session.id) is None
 
 
 async def test_an_agent_of_another_server_is_left_to_it(world: World, tmp_path: Path) -> None:
@@ -181,6 +204,34 @@ async def test_files_that_a_failed_load_destroys_are_put_back(tmp_path: Path) ->
 
 async def has_status(world: World, session_id: str, status: SessionStatus) -> bool:
     return (await world.store.get_session(session_id)).status is status
+
+
+@asynccontextmanager
+async def resuming(world: World) -> AsyncIterator[tuple[Supervisor, Session, asyncio.Future[Session]]]:
+    """A session whose agent is being started again, and waits to be released."""
+    gate = f"""
+while not os.path.exists({str(world.directory / "released")!r}):
+    time.sleep(0.02)
+if os.path.exists({str(world.directory / "broken")!r}):
+    sys.exit(1)
+os.execv(sys.executable, [sys.executable, *{world.demo.args!r}])
+"""
+    command, *args = script(world.directory, gate)
+    world.agents["gated"] = AgentEntry(command=command, args=tuple(args))
+    async with world.supervisor() as supervisor:
+        release(world)
+        session = await world.open(supervisor, "gated")
+        await supervisor.complete(world.store, session.id)
+        (world.directory / "released").unlink()
+        starting = asyncio.ensure_future(supervisor.resume(world.store, session.id))
+        await until(lambda: has_status(world, session.id, SessionStatus.ACTIVE))
+        yield supervisor, session, starting
+
+
+def release(world: World, *, broken: bool = False) -> None:
+    if broken:
+        (world.directory / "broken").touch()
+    (world.directory / "released").touch()
 
 
 def forgetful(directory: Path) -> AgentEntry:

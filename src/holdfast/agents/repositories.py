@@ -68,6 +68,7 @@ class Repositories:
         repo = await store.get_repo(repo_id)
         try:
             return repo, await asyncio.to_thread(self.confined, repo.path)
+            refusal.on_record = True
         except OutsideWorkspace as refusal:
             await store.audit("repository.use", "denied", subject=repo.path, detail={"reason": str(refusal)})
             raise

@@ -107,6 +107,8 @@ class Supervisor:
         self._mcp = mcp and box is not None and find_spec("mcp") is not None
         self._agents: dict[SessionId, LiveAgent] = {}
         self._starting = 0
+        self._opening: dict[SessionId, asyncio.Event] = {}
+        """Sessions in which an agent is being started; the event tells when that is over."""
         self._closing = False
 
     async def __aenter__(self) -> Self:
@@ -136,7 +138,8 @@ class Supervisor:
             entry.command_line(path)
             session = await store.create_session(NewSession(agent=name, repo_id=repo_id, title=title))
             try:
-                return await self._serve(store, session, entry, path)
+                with self._opened(session.id):
+                    return await self._serve(store, session, entry, path)
             except BaseException:
                 await asyncio.shield(self._store.delete(session.id))
                 raise
@@ -160,23 +163,24 @@ class Supervisor:
             )
             session = await store.create_session(new)
             try:
-                await self._copy_messages(original.id, session.id)
-                return await self._serve(store, session, entry, path)
+                with self._opened(session.id):
+                    await self._copy_messages(original.id, session.id)
+                    return await self._serve(store, session, entry, path)
             except BaseException:
                 await asyncio.shield(self._store.delete(session.id))
                 raise
 
     async def resume(self, store: Store, ref: SessionRef) -> Session:
         """Start the agent of a session again, in the same session."""
-        session = await store.get_session(ref)
+        session = await self._settled(store, ref)
         if agent := self._agents.get(session.id):
             if not agent.is_ending:
                 return session
             await agent.gone()
-            session = await store.get_session(session.id)
+            return await self.resume(store, session.id)
         require_transition(session.status, SessionStatus.ACTIVE, archived_from=session.archived_from)
         entry = self.catalogue[session.agent]
-        with self._place():
+        with self._place(), self._opened(session.id):
             _, path = await self.repositories.resolve(store, _repo_of(session))
             entry.command_line(path)
             if await self._store.processes(session.id):
@@ -272,6 +276,16 @@ class Supervisor:
             yield
         finally:
             self._starting -= 1
+
+    @contextmanager
+    def _opened(self, session_id: SessionId) -> Iterator[None]:
+        """While an agent is being started in a session, whoever wants something of it waits."""
+        over = self._opening[session_id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._opening[session_id]
+            over.set()
 
     async def _serve(self, store: Store, session: Session, entry: AgentEntry, path: Path) -> Session:
         """Start the agent, open its part of the session, and let it work."""
@@ -392,15 +406,23 @@ class Supervisor:
     # Parts of the above
 
     async def _live(self, store: Store, ref: SessionRef) -> tuple[Session, LiveAgent]:
-        session = await store.get_session(ref)
+        session = await self._settled(store, ref)
         require_live(session.status)
         agent = self._agents.get(session.id)
         if agent is None:
             raise AgentNotRunning(session.id)
         return session, agent
 
-    async def _end(self, store: Store, ref: SessionRef, status: SessionStatus, said: str) -> Session:
+    async def _settled(self, store: Store, ref: SessionRef) -> Session:
+        """A session as it is when no agent is being started in it."""
         session = await store.get_session(ref)
+        while over := self._opening.get(session.id):
+            await over.wait()
+            session = await store.get_session(session.id)
+        return session
+
+    async def _end(self, store: Store, ref: SessionRef, status: SessionStatus, said: str) -> Session:
+        session = await self._settled(store, ref)
         require_transition(session.status, status, archived_from=session.archived_from)
         said = f"{said} by {store.user}."
         if agent := self._agents.get(session.id):

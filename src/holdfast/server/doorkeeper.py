@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -17,12 +18,14 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.model.ids import TokenId
 from holdfast.model.principal import Principal
 from holdfast.model.records import Token
 from holdfast.server.jwt import InvalidJwt, JwtVerifier
 from holdfast.store.store import Store
+
+log = logging.getLogger("holdfast.server")
 
 COOKIE = "holdfast"
 
@@ -155,7 +158,10 @@ class Doorkeeper:
         now = self._clock()
         if now - known.touched_at > TOUCH_SECONDS:
             known.touched_at = now
-            await self._store.touch_token(token.id)
+            try:
+                await self._store.touch_token(token.id)
+            except StoreError as error:  # who may read still may, also where nothing can be written
+                log.warning("it is not recorded that a token was used: %s", error)
         return token.principal
 
     async def _look_up(self, key: str) -> _Known:

@@ -8,19 +8,22 @@ A route that is added later is locked like the others; what is open is listed he
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import unquote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.errors import AccessDenied, HoldfastError
+from holdfast.errors import AccessDenied, HoldfastError, StoreError
 from holdfast.model.principal import LOCAL, Principal
 from holdfast.server.doorkeeper import COOKIE, Caller, Doorkeeper, Unauthenticated
 from holdfast.server.jwt import InvalidJwt
 from holdfast.server.limits import RateLimit
 from holdfast.server.problems import problem_of
 from holdfast.store.store import Store
+
+log = logging.getLogger("holdfast.server")
 
 OPEN = frozenset({"/", "/healthz", "/sign-in", "/favicon.ico"})
 OPEN_UNDER = "/assets/"
@@ -196,13 +199,16 @@ class Gate:
             return  # nobody in particular, who tried nothing
         if strange and not self._denials.allows(_address(scope)):
             return  # a flood of guesses, of which enough is written down
-        if not strange and not isinstance(refusal, AccessDenied):
+        if not strange and (not isinstance(refusal, AccessDenied) or refusal.on_record):
             return
         caller: Caller | None = scope.get("holdfast.caller")
         view = self._store.as_principal(caller.principal if caller else NOBODY)
         detail = {"method": scope["method"], "code": refusal.code, "reason": str(refusal)}
         detail["address"] = _address(scope)
-        await view.audit("http.request", "denied", subject=_printable(scope["path"]), detail=detail)
+        try:
+            await view.audit("http.request", "denied", subject=_printable(scope["path"]), detail=detail)
+        except StoreError as error:
+            log.error("a denial is not on record: %s (%s)", error, refusal)
 
 
 def _secured(send: Send, added: list[tuple[bytes, bytes]]) -> Send:

@@ -612,3 +612,4 @@ class Store:
             except StoreError as error:
                 log.error("a denial is not on record: %s (%s)", error, denial)
             raise
+                denial.on_record = True
