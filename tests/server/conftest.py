@@ -1,22 +1,35 @@
-"""One server for the tests of a module, and an organization of its own for each test."""
+"""One server of each engine for all tests, and an organization of its own for each test."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from holdfast import NewSession, Session, Store, open_store
-from tests.server.servers import Organization, Served
+from tests.server.servers import POSTGRES, SQLITE, Organization, Served
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("server"), AGENT_MAX_SESSIONS="40")
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with its store in SQLite, or in PostgreSQL for tests that are `ON_BOTH_ENGINES`."""
+    engine = getattr(request, "param", SQLITE)
+    environment = {"AGENT_MAX_SESSIONS": "40"}
+    if engine == POSTGRES:
+        environment["HOLDFAST_STORE"] = _new_database(request.getfixturevalue("postgres_server"))
+    served = Served(tmp_path_factory.mktemp("server"), **environment)
     served.repository()
     served.start()
     yield served
     assert served.stop() == 0
     assert "Traceback" not in served.complaints()
+
+
+@pytest.fixture(params=[SQLITE, POSTGRES])
+def own_store(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The variables that give a server of a test's own a store in either engine."""
+    return {"HOLDFAST_STORE": request.getfixturevalue("postgres_url")} if request.param == POSTGRES else {}
 
 
 @pytest.fixture
@@ -40,3 +53,16 @@ async def other(served: Served, store: Store) -> Organization:
 async def session(store: Store, org: Organization) -> Session:
     """A session of ada's, without an agent."""
     return await store.as_principal(org.ada.principal).create_session(NewSession(title="Ada's"))
+
+
+def _new_database(server: str) -> str:
+    """The address of a new database, which goes with its server."""
+    name = f"server_{uuid4().hex}"
+
+    async def create() -> None:
+        connection = await asyncpg.connect(server)
+        await connection.execute(f"CREATE DATABASE {name}")
+        await connection.close()
+
+    asyncio.run(create())
+    return server.replace("/postgres?", f"/{name}?")

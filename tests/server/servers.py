@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import httpx2
 import msgspec
+import pytest
 
 from holdfast import Principal, PrincipalRole, Store
 from holdfast.server.doorkeeper import Doorkeeper
@@ -17,6 +18,12 @@ from holdfast.server.presence import Presence
 
 SECONDS = 30
 """How long anything may take. Far more than it ever does: a bound, not a measure."""
+
+
+SQLITE, POSTGRES = "sqlite", "postgres"
+
+ON_BOTH_ENGINES = pytest.mark.parametrize("served", [SQLITE, POSTGRES], indirect=True, scope="session")
+"""For tests of what must not depend on where the store is."""
 
 
 class Served:

@@ -14,7 +14,16 @@ from holdfast.model.principal import LOCAL
 from holdfast.model.question import NewQuestionSet, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
-from tests.server.servers import SECONDS, Organization, Person, Served, events_of, problem, project
+from tests.server.servers import (
+    ON_BOTH_ENGINES,
+    SECONDS,
+    Organization,
+    Person,
+    Served,
+    events_of,
+    problem,
+    project,
+)
 
 
 async def state(person: Person, session_id: str) -> dict[str, Any]:
@@ -142,6 +151,7 @@ async def all_sorts(store: Store, session_id: str, chance: random.Random, steps:
     return last.rev
 
 
+@ON_BOTH_ENGINES
 async def test_events_carry_revisions_and_go_on_after_the_last_one(
     store: Store, org: Organization, session: Session
 ) -> None:
@@ -167,6 +177,7 @@ async def test_events_carry_revisions_and_go_on_after_the_last_one(
         assert (data["session"]["title"], identity) == ("three", str(session.rev + 3))
 
 
+@ON_BOTH_ENGINES
 async def test_a_long_poll_answers_with_what_changed_or_when_its_time_is_over(
     store: Store, org: Organization, session: Session
 ) -> None:
@@ -190,6 +201,7 @@ async def test_a_bad_place_to_go_on_from_is_refused(org: Organization, session: 
         assert problem(ahead)["code"] == "revision_ahead"
 
 
+@ON_BOTH_ENGINES
 @pytest.mark.parametrize("seed", range(3))
 async def test_clients_that_are_cut_off_at_random_end_with_the_whole_state(
     store: Store, org: Organization, session: Session, seed: int
@@ -214,8 +226,8 @@ async def test_clients_that_are_cut_off_at_random_end_with_the_whole_state(
         assert known(copy) == expected
 
 
-async def test_a_client_survives_the_servers_death(tmp_path: Path) -> None:
-    served = Served(tmp_path)
+async def test_a_client_survives_the_servers_death(tmp_path: Path, own_store: dict[str, str]) -> None:
+    served = Served(tmp_path, **own_store)
     served.repository()
     served.start()
     port = int(served.url.rsplit(":", 1)[1])
@@ -239,6 +251,7 @@ async def test_a_client_survives_the_servers_death(tmp_path: Path) -> None:
     assert served.stop() == 0
 
 
+@ON_BOTH_ENGINES
 async def test_a_reader_that_does_not_read_slows_nobody_and_catches_up(
     store: Store, org: Organization, session: Session
 ) -> None:
@@ -257,6 +270,7 @@ async def test_a_reader_that_does_not_read_slows_nobody_and_catches_up(
     assert known(slow) == known(quick) == await state(org.ada, session.id)
 
 
+@ON_BOTH_ENGINES
 async def test_everything_a_caller_may_see_is_one_feed(
     served: Served, store: Store, org: Organization, other: Organization
 ) -> None:

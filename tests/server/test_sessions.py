@@ -1,7 +1,9 @@
 """Sessions over REST, against a listening server."""
 
 import asyncio
+import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,16 @@ from holdfast import (
 )
 from holdfast.model.principal import LOCAL
 from holdfast.server import shapes
-from tests.server.servers import SECONDS, Organization, Person, Served, decoded, problem, project
+from tests.server.servers import (
+    ON_BOTH_ENGINES,
+    SECONDS,
+    Organization,
+    Person,
+    Served,
+    decoded,
+    problem,
+    project,
+)
 
 
 async def started(person: Person) -> dict[str, Any]:
@@ -30,6 +41,10 @@ async def started(person: Person) -> dict[str, Any]:
     assert response.status_code == 201, response.text
     session: dict[str, Any] = response.json()
     return session
+
+
+def owner_of(served: Served) -> Person:
+    return Person(served.url, LOCAL, served.presence.token)
 
 
 async def until_ended(person: Person, session_id: str, turn_id: str) -> dict[str, Any]:
@@ -43,6 +58,7 @@ async def until_ended(person: Person, session_id: str, turn_id: str) -> dict[str
                     return dict(turn)
 
 
+@ON_BOTH_ENGINES
 @pytest.mark.req("SES-18")
 async def test_a_session_is_created_in_a_repository(served: Served, org: Organization) -> None:
     repo = await project(org.ada)
@@ -81,6 +97,7 @@ async def test_a_repository_outside_the_workspace_is_refused_and_audited(
     assert [(entry.user, entry.subject) for entry in denied] == [("ada", "/etc"), ("ada", "../../../../etc")]
 
 
+@ON_BOTH_ENGINES
 @pytest.mark.req("SES-21", "SES-14", "SES-15")
 async def test_a_prompt_is_accepted_at_once_and_answered_in_its_turn(org: Organization) -> None:
     session = await started(org.ada)
@@ -113,6 +130,7 @@ async def test_a_session_that_has_ended_takes_no_prompt(
     assert await view.last_turn(session.id) is None
 
 
+@ON_BOTH_ENGINES
 @pytest.mark.req("SES-23", "SES-06")
 async def test_deleting_cancels_the_session_and_ends_its_agent(org: Organization) -> None:
     session = await started(org.ada)
@@ -132,6 +150,7 @@ async def test_purging_deletes_a_session_and_its_messages(
     assert problem(await org.ada.get(f"/api/sessions/{session.id}"))["status"] == 404
 
 
+@ON_BOTH_ENGINES
 async def test_a_cancelled_session_is_resumed_and_a_completed_one_is_forked(org: Organization) -> None:
     session = await started(org.ada)
     path = f"/api/sessions/{session['id']}"
@@ -141,6 +160,36 @@ async def test_a_cancelled_session_is_resumed_and_a_completed_one_is_forked(org:
     forked = await org.ada.post(f"{path}/fork")
     assert (forked.status_code, forked.json()["custom"]["forkedFrom"]["session"]) == (201, session["id"])
     await org.ada.call("DELETE", f"/api/sessions/{forked.json()['id']}")
+
+
+async def test_a_session_is_resumed_after_its_server_was_killed(
+    tmp_path: Path, own_store: dict[str, str]
+) -> None:
+    served = Served(tmp_path, **own_store)
+    served.repository()
+    served.start()
+    session = await started(owner_of(served))
+    path = f"/api/sessions/{session['id']}"
+    done = (await owner_of(served).post(f"{path}/prompt", {"text": "say before"})).json()["turn"]["id"]
+    await until_ended(owner_of(served), session["id"], done)
+    running = (await owner_of(served).post(f"{path}/prompt", {"text": "say more\nwait"})).json()["turn"]["id"]
+    served.stop(signal.SIGKILL)
+    served.start()
+    try:
+        person = owner_of(served)
+        ended = (await person.get(path)).json()
+        assert (ended["status"], ended["statusReason"]) == ("cancelled", "server_restart")
+        statuses = {
+            turn["id"]: turn["status"] for turn in (await person.get(f"{path}/turns")).json()["turns"]
+        }
+        assert statuses == {done: "completed", running: "failed"}
+        assert problem(await person.post(f"{path}/prompt", {"text": "say more"}))["status"] == 409
+        assert (await person.post(f"{path}/resume")).json()["status"] == "active"
+        accepted = (await person.post(f"{path}/prompt", {"text": "say after"})).json()
+        turn = await until_ended(person, session["id"], accepted["turn"]["id"])
+        assert (turn["sequenceNumber"], turn["agentAnswerSummary"]) == (3, "after ")
+    finally:
+        assert served.stop() == 0
 
 
 @pytest.mark.req("SES-24", "SES-25")
@@ -164,6 +213,7 @@ async def test_at_the_limit_no_more_sessions_are_created_until_one_has_ended(
         assert served.stop() == 0
 
 
+@ON_BOTH_ENGINES
 @pytest.mark.req("SES-08", "SES-19")
 async def test_a_list_gives_the_newest_first_in_pages_of_twenty(store: Store, org: Organization) -> None:
     view = store.as_principal(org.ada.principal)
@@ -208,6 +258,7 @@ async def test_a_list_is_filtered_by_repository_status_agent_and_title(
     assert problem(await org.ada.get("/api/sessions?status=busy"))["status"] == 400
 
 
+@ON_BOTH_ENGINES
 @pytest.mark.req("SES-20", "SES-03")
 async def test_a_session_comes_with_its_repository_and_all_its_messages(
     store: Store, org: Organization
@@ -228,6 +279,7 @@ async def test_a_session_comes_with_its_repository_and_all_its_messages(
     assert problem(unknown)["code"] == "session_not_found"
 
 
+@ON_BOTH_ENGINES
 @pytest.mark.req("SES-22")
 async def test_messages_come_in_order_and_since_a_time(
     store: Store, org: Organization, session: Session
