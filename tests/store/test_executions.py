@@ -97,7 +97,7 @@ async def test_a_recipe_is_kept_with_its_turn(store: Store, key: SessionKey) -> 
     turn = await store.add_turn(session.id, NewTurn(instruction_summary="asked"))
     assert turn.recipe is None
     fold = CompactionId("01a1e2ed-5995-71fd-92b8-f0ee51793149")
-    recipe = Recipe(parameters="ab" * 32, provider="cd" * 8, whole=True, compaction=fold)
+    recipe = Recipe(parameters="ab" * 32, provider="cd" * 8, previous="resp_1", compaction=fold)
     await store.progress_turn(session.id, turn.id, TurnProgress(recipe=recipe, conversation_id="chain-1"))
     ended = await store.complete_turn(session.id, turn.id, TurnAnswer(agent_answer_summary="answered"))
     assert (ended.recipe, ended.conversation_id) == (recipe, "chain-1")

@@ -45,6 +45,14 @@ class Workspace:
 
     def read_text(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """The text of a file: all of it, or `limit` lines from `line`, counted from 1."""
+        text = self.read_bytes(path).decode(errors="replace")
+        if line is None and limit is None:
+            return text
+        lines = text.splitlines(keepends=True)
+        first = max((line or 1) - 1, 0)
+        return "".join(lines[first : None if limit is None else first + max(limit, 0)])
+
+    def read_bytes(self, path: str) -> bytes:
         real = self.confined(path)
         try:
             with os.fdopen(self._open(real, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -53,16 +61,11 @@ class Workspace:
                     raise InvalidInput(f"{path} is not a file.")
                 if status.st_size > MAX_FILE:
                     raise InvalidInput(f"{path} has {status.st_size:,} bytes; at most {MAX_FILE:,} are read.")
-                text = file.read().decode(errors="replace")
+                return file.read()
         except FileNotFoundError:
             raise NotFound(f"There is no file {path}.") from None
         except (NotADirectoryError, IsADirectoryError, PermissionError) as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from None
-        if line is None and limit is None:
-            return text
-        lines = text.splitlines(keepends=True)
-        first = max((line or 1) - 1, 0)
-        return "".join(lines[first : None if limit is None else first + max(limit, 0)])
 
     def write_text(self, path: str, content: str) -> None:
         """Replace a file as a whole; a reader sees the old text or the new one."""

@@ -54,8 +54,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """The blob with everything but the input: model, instructions, tools, limits."""
     provider: str
     """A fingerprint of the model's address, name and credentials: a chain goes on only with the same."""
-    whole: bool = False
-    """Whether the request held what was said before, and not only what came after the response before it."""
+    previous: str | None = None
+    """The response that the request went on from; None when it held everything that was said before."""
     compaction: CompactionId | None = None
     """The compaction by which what was said before was shown."""
 

@@ -298,6 +298,10 @@ class Store:
     async def last_turn(self, ref: SessionRef) -> Turn | None:
         return await self._read(turns.last, ref=ref)
 
+    async def answered_turn(self, ref: SessionRef, *, before: int) -> Turn | None:
+        """The last turn before a sequence number that a model answered."""
+        return await self._read(turns.answered, ref=ref, before=before)
+
     async def list_turns(self, ref: SessionRef, *, after: int = 0, limit: int = 100) -> Sequence[Turn]:
         """Turns by sequence, beginning after the sequence number `after`."""
         check_limit(limit)
@@ -609,7 +613,7 @@ class Store:
                 await self.audit(
                     "store.access", "denied", subject=self._scope.agent, detail={"reason": str(denial)}
                 )
+                denial.on_record = True
             except StoreError as error:
                 log.error("a denial is not on record: %s (%s)", error, denial)
             raise
-                denial.on_record = True

@@ -106,6 +106,13 @@ async def last(tx: Transaction, scope: Scope, ref: SessionRef) -> Turn | None:
     return turn_from_row(row) if row else None
 
 
+async def answered(tx: Transaction, scope: Scope, ref: SessionRef, before: int) -> Turn | None:
+    """The last turn before a sequence number that a model answered."""
+    found = await sessions.find(tx, scope, ref, writing=False)
+    row = await tx.one("answered_turn", found.pk, before)
+    return turn_from_row(row) if row else None
+
+
 async def after(tx: Transaction, scope: Scope, ref: SessionRef, sequence: int, limit: int) -> list[Turn]:
     found = await sessions.find(tx, scope, ref, writing=False)
     return [turn_from_row(row) for row in await tx.all("turns_after", found.pk, sequence, limit)]

@@ -21,6 +21,11 @@ SELECT {{turn_columns}} FROM turns t JOIN sessions s ON s.pk = t.session_pk WHER
 SELECT {{turn_columns}} FROM turns t JOIN sessions s ON s.pk = t.session_pk
 WHERE t.session_pk = $1 ORDER BY t.sequence DESC LIMIT 1
 
+-- name: answered_turn
+SELECT {{turn_columns}} FROM turns t JOIN sessions s ON s.pk = t.session_pk
+WHERE t.session_pk = $1 AND t.sequence < $2 AND t.status = 'completed' AND t.recipe IS NOT NULL
+ORDER BY t.sequence DESC LIMIT 1
+
 -- name: turns_after
 SELECT {{turn_columns}} FROM turns t JOIN sessions s ON s.pk = t.session_pk
 WHERE t.session_pk = $1 AND t.sequence > $2 ORDER BY t.sequence LIMIT $3
