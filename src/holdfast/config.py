@@ -88,6 +88,81 @@ class ServerSettings(BaseModel):
         return self
 
 
+class BlobSettings(BaseModel):
+    """`[blobs]` in the file, `HOLDFAST_BLOBS_…` in the environment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str | None = None
+    """`file:///directory`, `s3://…`, `gs://…` or `az://…`; by default `blobs` in the data directory."""
+
+
+class ProviderSettings(BaseModel):
+    """`[providers.NAME]`: a server that speaks the Responses API. The one named `default` is there always."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base_url: str | None = None
+    """By default that of OPENAI_BASE_URL, else OpenAI's own."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """The variable that holds the key."""
+    chains: bool | None = None
+    """Whether it keeps responses and goes on from them; unset, only OpenAI's own is known to."""
+    timeout_seconds: float = Field(default=600, gt=0)
+
+
+class ExecutionSettings(BaseModel):
+    """`[execution]` in the file, `HOLDFAST_EXECUTION_…` in the environment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    chunks: int = Field(default=8, ge=0, le=100)
+    """How many chunks of the index are sent with an instruction; 0 looks for none."""
+    max_file_bytes: int = Field(default=100 * 1024, ge=0)
+    """How large a file may be to be sent."""
+    chain_days: float = Field(default=30, gt=0)
+    """How long a provider keeps a response."""
+
+
+class RetrievalWorkspace(BaseModel):
+    """`[retrieval.workspaces.NAME]` in the file: what a search in that workspace is limited to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    repositories: list[str] = Field(min_length=1)
+    paths: list[str] = []
+    """Files or directories, in any of the repositories; all of them when none is given."""
+
+
+class RetrievalSettings(BaseModel):
+    """`[retrieval]` in the file, `HOLDFAST_RETRIEVAL_…` in the environment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    directory: Path | None = None
+    """Where the embedded index is; `index` in the data directory when none is given."""
+    url: str | None = None
+    """The address of a Qdrant server that is used instead of the embedded index."""
+    key_env: str | None = None
+    """The variable that holds the server's key."""
+    max_file_bytes: int = Field(default=1024 * 1024, ge=1)
+    """Larger files are not indexed."""
+    embeddings_url: str | None = None
+    """An OpenAI-compatible address, such as http://127.0.0.1:8080/v1, that makes dense vectors."""
+    embeddings_model: str | None = None
+    embeddings_dimensions: int | None = Field(default=None, ge=1, le=65536)
+    embeddings_key_env: str | None = None
+    """The variable that holds the key for the embeddings."""
+    workspaces: dict[str, RetrievalWorkspace] = {}
+
+    @model_validator(mode="after")
+    def _whole_embeddings(self) -> RetrievalSettings:
+        given = [self.embeddings_url, self.embeddings_model, self.embeddings_dimensions]
+        if any(given) and not all(given):
+            raise ValueError("embeddings_url, embeddings_model and embeddings_dimensions belong together")
+        return self
+
+
 class InboxSettings(BaseModel):
     """`[inbox]` in the file, `HOLDFAST_INBOX_…` in the environment."""
 
@@ -115,15 +190,29 @@ class Settings(BaseSettings):
     questions: QuestionSettings = Field(default_factory=QuestionSettings)
     server: ServerSettings = Field(default_factory=ServerSettings)
     inbox: InboxSettings = Field(default_factory=InboxSettings)
+    blobs: BlobSettings = Field(default_factory=BlobSettings)
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
+    retrieval: RetrievalSettings = Field(default_factory=RetrievalSettings)
     agents: dict[str, dict[str, Any]] = {}
     """`[agents.NAME]`: the entries of the catalogue that are not there by default."""
+    model: str | None = None
+    """The model of contexts that name none."""
+    providers: dict[str, ProviderSettings] = {}
+    contexts: dict[str, dict[str, Any]] = {}
+    """`[contexts.NAME]`: who answers instructions. The one named `default` is there always."""
+    conversations: dict[str, dict[str, Any]] = {}
+    """`[conversations.NAME]`: what the work is about."""
+    execution: ExecutionSettings = Field(default_factory=ExecutionSettings)
     routing: dict[str, Any] = {}
     """`[routing]` and `[[routing.bindings]]`: which agent answers which chat."""
 
     @property
     def store_url(self) -> str:
         return self.store or f"sqlite:///{self.data_dir / 'holdfast.db'}"
+
+    @property
+    def blobs_url(self) -> str:
+        return self.blobs.url or (self.data_dir / "blobs").absolute().as_uri()
 
     @classmethod
     def settings_customise_sources(

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from holdfast import git
 from holdfast.agents.workspace import OutsideWorkspace
 from holdfast.errors import Conflict, HoldfastError, NotFound
 from holdfast.model.ids import RepoId
@@ -22,8 +22,6 @@ log = logging.getLogger("holdfast.agents")
 
 SCAN_DEPTH = 3
 """How many directories below the root a repository may lie."""
-
-GIT_SECONDS = 10
 
 SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
 
@@ -68,9 +66,9 @@ class Repositories:
         repo = await store.get_repo(repo_id)
         try:
             return repo, await asyncio.to_thread(self.confined, repo.path)
-            refusal.on_record = True
         except OutsideWorkspace as refusal:
             await store.audit("repository.use", "denied", subject=repo.path, detail={"reason": str(refusal)})
+            refusal.on_record = True
             raise
 
     def confined(self, path: str) -> Path:
@@ -128,17 +126,17 @@ def _is_text(name: str) -> bool:
 
 
 def _initialize(path: Path) -> None:
-    if _git(path.parent, "rev-parse", "--show-toplevel") is not None:
+    if git.said(path.parent, "rev-parse", "--show-toplevel") is not None:
         raise PathTaken(f"{path.parent} is itself inside a repository; work in that one.")
     try:
         path.mkdir()
     except FileExistsError:
         raise PathTaken(f"There is already something at {path}; choose another name.") from None
-    _git(path, "init", "--quiet", "--initial-branch=main")
+    git.said(path, "init", "--quiet", "--initial-branch=main")
 
 
 def describe(path: Path) -> Repo:
-    said = partial(_git, path, "--git-dir=.git")  # and not a repository further up, if this one is broken
+    said = partial(git.said, path, "--git-dir=.git")  # and not a repository further up, if this one is broken
     return Repo(
         name=path.name,
         path=str(path),
@@ -150,30 +148,3 @@ def describe(path: Path) -> Repo:
 
 def _without_password(url: str | None) -> str | None:
     return url and _PASSWORD.sub("://", url)
-
-
-def _git(path: Path, *arguments: str) -> str | None:
-    """What git says, or None. Programs that the repository's own settings name are not run."""
-    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", str(path)]
-    environment = {
-        "PATH": os.environ.get("PATH", ""),
-        "LC_ALL": "C.UTF-8",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_ALLOW_PROTOCOL": "",  # nothing that is missing is fetched, by whatever program
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "safe.directory",
-        "GIT_CONFIG_VALUE_0": "*",
-    }
-    try:
-        answer = subprocess.run(
-            [*command, *arguments],
-            capture_output=True,
-            env=environment,
-            timeout=GIT_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    text = answer.stdout.decode(errors="replace").strip().replace("\0", "")
-    return text or None if answer.returncode == 0 else None

@@ -1,0 +1,70 @@
+"""The retrieval that the settings describe. Every door opens it here, so every setting applies at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import TYPE_CHECKING
+
+from holdfast.errors import InvalidInput
+from holdfast.retrieval.chunking import CHUNKING_VERSION
+from holdfast.retrieval.edge import open_edge
+from holdfast.retrieval.embeddings import Embedder
+from holdfast.retrieval.retrieval import Retrieval
+from holdfast.retrieval.scope import Workspace
+from holdfast.retrieval.served import open_served
+from holdfast.retrieval.terms import TERMS_VERSION
+from holdfast.retrieval.vectors import Collection
+
+if TYPE_CHECKING:
+    from holdfast.config import Settings
+
+
+async def open_retrieval(settings: Settings) -> Retrieval:
+    """To be closed. Nothing is touched before the first search or the first run of an index."""
+    chosen = settings.retrieval
+    embedder = None
+    if chosen.embeddings_url and chosen.embeddings_model and chosen.embeddings_dimensions:
+        key = _key(chosen.embeddings_key_env)
+        embedder = Embedder(chosen.embeddings_url, chosen.embeddings_model, chosen.embeddings_dimensions, key)
+    version = index_version(embedder)
+    dimensions = None if embedder is None else embedder.dimensions
+
+    async def opening(create: bool) -> Collection | None:
+        if chosen.url is not None:
+            name = f"holdfast-{version}"
+            return await open_served(chosen.url, _key(chosen.key_env), name, dimensions, create=create)
+        directory = chosen.directory or settings.data_dir / "index"
+        return await open_edge(directory.expanduser(), version, dimensions, create=create)
+
+    return Retrieval(
+        opening,
+        version=version,
+        embedder=embedder,
+        workspaces={
+            name: Workspace(each.repositories, each.paths) for name, each in chosen.workspaces.items()
+        },
+        max_file_bytes=chosen.max_file_bytes,
+    )
+
+
+def index_version(embedder: Embedder | None) -> str:
+    """What an index was made with. Another version is another collection: its vectors cannot be compared."""
+    version = f"c{CHUNKING_VERSION}t{TERMS_VERSION}"
+    if embedder is None:
+        return version
+    model = re.sub(r"[^a-z0-9]+", "-", embedder.model.lower()).strip("-")[:40]
+    exact = hashlib.sha256(embedder.model.encode()).hexdigest()[:8]
+    return f"{version}-{model}-{exact}-{embedder.dimensions}"
+
+
+def _key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable)
+    if not key:
+        raise InvalidInput(
+            f"The settings in [retrieval] name {variable}, which is not set in the environment."
+        )
+    return key

@@ -1,0 +1,117 @@
+"""An index and the processes around it: one owner at a time, and nothing lost when that one is killed."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from holdfast.retrieval.edge import open_edge
+from holdfast.retrieval.errors import IndexDamaged, IndexInUse
+from holdfast.retrieval.vector_index import VectorIndex, point_id
+from holdfast.retrieval.vectors import Filter, HasId
+from tests.retrieval.trees import GREETING, ORGANIZATION, found, opened, written
+
+FILES = 400
+
+
+def started(home: Path, root: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.retrieval.worker", str(home), str(root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str], sig: int | None = None) -> None:
+    if sig is not None:
+        process.send_signal(sig)
+    process.communicate(timeout=60)
+
+
+def output(process: subprocess.Popen[str]) -> IO[str]:
+    assert process.stdout is not None
+    return process.stdout
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3])
+async def test_a_killed_run_loses_nothing_acknowledged_and_the_next_completes_it(
+    tmp_path: Path, writes: int
+) -> None:
+    root = written(
+        tmp_path / "tree", {f"{n}.py": GREETING.replace("farewell", f"farewell{n}") for n in range(FILES)}
+    )
+    process = started(tmp_path, root)
+    acknowledged = [name for _ in range(writes) for name in output(process).readline().split()]
+    ended(process, signal.SIGKILL)
+    assert acknowledged
+
+    collection = await open_edge(tmp_path / "data" / "index", "c1t1", None, create=False)
+    assert collection is not None
+    index = VectorIndex(collection)
+    names = {name.replace("tree/", "tree\0") for name in acknowledged}
+    kept = Filter(must=(HasId([point_id(ORGANIZATION, name) for name in names]),))
+    assert await index.count(ORGANIZATION, kept) == len(names)
+    await index.close()
+
+    retrieval = await opened(tmp_path)
+    finished = await retrieval.index(ORGANIZATION, root)
+    assert finished.changed + finished.unchanged == FILES
+    again = await retrieval.index(ORGANIZATION, root)
+    assert (again.changed, again.unchanged) == (0, FILES)
+    assert (await found(retrieval, "farewell399"))[0].path == "399.py"
+    await retrieval.close()
+
+
+async def test_a_second_process_is_told_who_the_owner_is(tmp_path: Path) -> None:
+    process = started(tmp_path, written(tmp_path / "hold", {"a.py": GREETING}))
+    while output(process).readline() != "open\n":
+        pass
+    retrieval = await opened(tmp_path)
+    with pytest.raises(IndexInUse, match=f"process {process.pid}") as refused:
+        await retrieval.search(ORGANIZATION, "farewell")
+    assert refused.value.pid == process.pid
+    ended(process)
+    assert (await found(retrieval, "farewell"))[0].path == "a.py"
+    await retrieval.close()
+
+
+async def test_an_owner_that_was_killed_owns_nothing(tmp_path: Path) -> None:
+    process = started(tmp_path, written(tmp_path / "hold", {"a.py": GREETING}))
+    while output(process).readline() != "open\n":
+        pass
+    ended(process, signal.SIGKILL)
+    retrieval = await opened(tmp_path)
+    assert (await found(retrieval, "farewell"))[0].path == "a.py"
+    await retrieval.close()
+
+
+async def test_a_damaged_index_says_what_to_do(tmp_path: Path) -> None:
+    retrieval = await opened(tmp_path)
+    await retrieval.index(ORGANIZATION, written(tmp_path / "r", {"a.py": GREETING}))
+    await retrieval.close()
+    (tmp_path / "data" / "index" / "c1t1" / "edge_config.json").write_text("{")
+    damaged = await opened(tmp_path)
+    with pytest.raises(IndexDamaged, match="Delete that directory"):
+        await damaged.search(ORGANIZATION, "farewell")
+    await damaged.close()
+
+
+async def test_a_half_made_index_is_made_anew(tmp_path: Path) -> None:
+    written(tmp_path / "data" / "index" / "c1t1.new", {"segments/half": "made"})
+    retrieval = await opened(tmp_path)
+    assert (await retrieval.index(ORGANIZATION, written(tmp_path / "r", {"a.py": GREETING}))).chunks == 4
+    await retrieval.close()
+    assert not (tmp_path / "data" / "index" / "c1t1.new").exists()
+
+
+def test_importing_retrieval_loads_neither_qdrant_nor_tree_sitter() -> None:
+    code = (
+        "import sys, holdfast, holdfast.retrieval\n"
+        "print([name for name in sys.modules if name.startswith(('qdrant', 'tree_sitter', 'httpx'))])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
