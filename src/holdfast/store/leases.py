@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from holdfast.model.ids import id_text
 from holdfast.model.lease import Lease, LeaseLost
 from holdfast.model.message import Message
@@ -12,10 +14,12 @@ from holdfast.store.scope import Scope
 from holdfast.store.transaction import Transaction
 
 
-async def take(tx: Transaction, scope: Scope, ref: SessionRef, now: int, expires_at: int) -> Lease | None:
+async def take(
+    tx: Transaction, scope: Scope, ref: SessionRef, owner: str, now: int, expires_at: int
+) -> Lease | None:
     """The lease; None while somebody else has it."""
     found = await sessions.find(tx, scope, ref, writing=True)
-    row = await tx.one("take_lease", found.pk, expires_at, now)
+    row = await tx.one("take_lease", found.pk, expires_at, owner, now)
     if row is None:
         return None
     session = await sessions.get(tx, scope, id_text(found.id))
@@ -58,6 +62,16 @@ async def interrupt(tx: Transaction, scope: Scope, ref: SessionRef, now: int) ->
     """Ask whoever runs the session's turn to stop; whether there is one."""
     found = await sessions.find(tx, scope, ref, writing=True)
     return await tx.one("interrupt_lease", found.pk, now) is not None
+
+
+async def owners(tx: Transaction) -> list[str]:
+    return [row[0] for row in await tx.all("lease_owners")]
+
+
+async def free(tx: Transaction, dead: Set[str]) -> None:
+    """Give up the leases of processes that are gone, before they run out."""
+    for owner in sorted(dead):
+        await tx.run("free_leases", owner)
 
 
 async def expiry(tx: Transaction, scope: Scope, ref: SessionRef) -> int:

@@ -269,12 +269,21 @@ class Store:
         return await self._read(executions.keyed, key)
 
     async def claim_abandoned_turns(self) -> Sequence[tuple[SessionId, TurnId]]:
-        """Take over the pending turns that processes which are gone have left, to end them."""
-        dead = await self._engine.dead(await self._engine.read(executions.owners))
+        """Take over the pending turns that processes which are gone have left, to end them.
+
+        Their leases are free then, too.
+        """
+        known = {*await self._engine.read(executions.owners), *await self._engine.read(leases.owners)}
+        dead = await self._engine.dead(sorted(known))
         if not dead:
             return []
         owner = self._engine.owner
-        return await self._engine.write(lambda tx: executions.claim(tx, dead, owner))
+
+        async def claim(tx: Transaction) -> Sequence[tuple[SessionId, TurnId]]:
+            await leases.free(tx, dead)
+            return await executions.claim(tx, dead, owner)
+
+        return await self._engine.write(claim)
 
     async def progress_turn(self, ref: SessionRef, turn_id: TurnId, known: TurnProgress) -> Turn:
         """Record what became known while a turn is pending."""
@@ -316,7 +325,7 @@ class Store:
     async def take_lease(self, ref: SessionRef, seconds: float) -> Lease | None:
         """The right to run a session's turn, for so long; None while somebody else has it."""
         now = self._runtime.clock()
-        return await self._write(leases.take, ref, now, now + round(seconds * 1000))
+        return await self._write(leases.take, ref, self._engine.owner, now, now + round(seconds * 1000))
 
     async def renew_lease(self, lease: Lease, seconds: float) -> bool:
         """Keep the lease for so long from now; whether somebody wants the turn interrupted."""

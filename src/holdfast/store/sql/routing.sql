@@ -9,10 +9,11 @@ DELETE FROM bindings WHERE organization = $1 AND pk = $2 RETURNING pk, rule, cre
 
 -- A lease that has ended stays as a row, so that its token is never given again. 0 is "released".
 -- name: take_lease
-INSERT INTO turn_leases (session_pk, token, expires_at, interrupted, joined) VALUES ($1, 1, $2, 0, 0)
+INSERT INTO turn_leases (session_pk, token, expires_at, interrupted, joined, owner) VALUES ($1, 1, $2, 0, 0, $3)
 ON CONFLICT (session_pk) DO UPDATE
-SET token = turn_leases.token + 1, expires_at = excluded.expires_at, interrupted = 0, joined = 0
-WHERE turn_leases.expires_at <= $3
+SET token = turn_leases.token + 1, expires_at = excluded.expires_at, interrupted = 0, joined = 0,
+    owner = excluded.owner
+WHERE turn_leases.expires_at <= $4
 RETURNING token
 
 -- name: renew_lease
@@ -31,6 +32,12 @@ UPDATE turn_leases SET joined = joined + 1 WHERE session_pk = $1 AND expires_at 
 
 -- name: interrupt_lease
 UPDATE turn_leases SET interrupted = 1 WHERE session_pk = $1 AND expires_at > $2 RETURNING token
+
+-- name: lease_owners
+SELECT DISTINCT owner FROM turn_leases WHERE expires_at > 0 AND owner IS NOT NULL
+
+-- name: free_leases
+UPDATE turn_leases SET expires_at = 0 WHERE owner = $1
 
 -- name: lease_expiry
 SELECT expires_at FROM turn_leases WHERE session_pk = $1

@@ -12,6 +12,8 @@ ALTER TABLE turns ADD COLUMN owner TEXT;
 
 ALTER TABLE turns ADD COLUMN recipe TEXT;
 
+ALTER TABLE turn_leases ADD COLUMN owner TEXT;
+
 CREATE INDEX turns_owner ON turns (owner) WHERE status = 'pending' AND owner IS NOT NULL;
 
 CREATE INDEX turns_participant ON turns (session_pk, created_by);
@@ -51,6 +53,8 @@ DROP TABLE execution_keys;
 DROP INDEX turns_participant;
 
 DROP INDEX turns_owner;
+
+ALTER TABLE turn_leases DROP COLUMN owner;
 
 ALTER TABLE turns DROP COLUMN recipe;
 
