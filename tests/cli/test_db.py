@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from holdfast import Message, PeerKind, SessionKey, open_store
+from holdfast.blobs import open_blobs
 from holdfast.store.migrations import HEAD
 from tests.cli.command import Cli
 
@@ -98,7 +100,19 @@ def test_vacuum_keeps_everything(cli: Cli) -> None:
     assert said(url) == ["kept"]
 
 
-@pytest.mark.parametrize("command", ["current", "check", "vacuum", "upgrade"])
+def test_blobs_that_no_turn_refers_to_are_collected(cli: Cli) -> None:
+    place = cli.home / "data" / "blobs"
+    asyncio.run(open_blobs(place.as_uri()).put("local", b"nobody's"))
+    (blob,) = place.rglob("*.zst")
+    os.utime(blob, (1, 1))
+    collected = cli("db", "collect")
+    assert (collected.returncode, collected.stdout) == (0, "1 set aside, 0 put back, 0 deleted.\n")
+    nothing = {"set_aside": 0, "put_back": 0, "deleted": 0}
+    assert json.loads(cli("db", "collect", "--json").stdout) == nothing
+    assert cli("db", "collect", "--older-than", "0.1").returncode == 2
+
+
+@pytest.mark.parametrize("command", ["current", "check", "vacuum", "upgrade", "collect"])
 def test_every_command_works_on_postgresql(cli: Cli, postgres_url: str, command: str) -> None:
     say(postgres_url, "hello")
     result = cli("db", command, "--store", postgres_url)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TypeVar
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -83,6 +85,24 @@ def vacuum(store: StoreOption = None) -> None:
     """Give free space back to the file system."""
     _with_store(store, "vacuuming", lambda opened: opened.vacuum())
     typer.echo("Done.")
+
+
+@app.command()
+def collect(
+    older_than: Annotated[float, typer.Option(metavar="HOURS", help="How old they must be.", min=1)] = 24,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the blobs that no turn refers to. They are set aside first, and deleted by a later call."""
+    from holdfast.blobs import collect_orphans, open_blobs
+
+    blobs = open_blobs(settings_for(store).blobs_url)
+    age = timedelta(hours=older_than)
+    done = _with_store(store, "collecting", lambda opened: collect_orphans(blobs, opened, older_than=age))
+    if as_json:
+        typer.echo(msgspec.json.encode(done))
+    else:
+        typer.echo(f"{done.set_aside:,} set aside, {done.put_back:,} put back, {done.deleted:,} deleted.")
 
 
 def _with_store(url: str | None, doing: str, action: Callable[[Store], Awaitable[T]]) -> T:

@@ -33,6 +33,7 @@ PARTS = {
     "tui": "textual",
     "client": "httpx2",
     "server": "fastapi",
+    "blobs": "obstore",
     "otel": "opentelemetry-sdk",
 }
 """The extras, each with a package that only it needs."""

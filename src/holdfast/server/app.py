@@ -21,7 +21,17 @@ from holdfast.server import problems, shapes
 from holdfast.server.gate import Gate
 from holdfast.server.limits import RateLimit
 from holdfast.server.parts import Parts
-from holdfast.server.routes import admin, compactions, feeds, operations, questions, reading, repos, sessions
+from holdfast.server.routes import (
+    admin,
+    blobs,
+    compactions,
+    feeds,
+    operations,
+    questions,
+    reading,
+    repos,
+    sessions,
+)
 from holdfast.server.routes.common import problem_answer
 from holdfast.telemetry import bound
 
@@ -48,7 +58,7 @@ def create_app(parts: Parts) -> ASGIApp:
     )
     api.state.parts = parts
     problems.add_handlers(api)
-    for module in (sessions, compactions, feeds, questions, repos, reading, admin, operations):
+    for module in (sessions, compactions, feeds, questions, repos, reading, blobs, admin, operations):
         api.include_router(module.router)
     api.add_route("/", _page, include_in_schema=False)
     api.mount("/assets", GZipMiddleware(StaticFiles(directory=WEB / "assets")))
@@ -130,6 +140,12 @@ def _operations(document: dict[str, Any]) -> Iterable[dict[str, Any]]:
     return (operation for path in document["paths"].values() for operation in path.values())
 
 
+def _is_untraced(scope: MutableMapping[str, Any]) -> bool:
+    """A span shows the query, in which the sign-in link has its secret; and one who listens does nothing."""
+    path: str = scope["path"]
+    return path == "/sign-in" or path.endswith("/events")
+
+
 def _names(host: str) -> list[str]:
     """What a server that listens on `host` is called: nothing, where that means every address."""
     return [] if host in ("0.0.0.0", "::", "") else [f"[{host}]" if ":" in host else host]
@@ -140,12 +156,6 @@ def _names_in(path: str) -> dict[str, str]:
     steps = path.split("/")
     named = {}
     if steps[:3] == ["", "api", "sessions"] and len(steps) > 3:
-def _is_untraced(scope: MutableMapping[str, Any]) -> bool:
-    """A span shows the query, in which the sign-in link has its secret; and one who listens does nothing."""
-    path: str = scope["path"]
-    return path == "/sign-in" or path.endswith("/events")
-
-
         named["session"] = steps[3][:36]
         if len(steps) > 5 and steps[4] == "turns":
             named["turn"] = steps[5][:36]

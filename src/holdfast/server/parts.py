@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.agents.opening import open_supervisor
 from holdfast.agents.supervisor import Supervisor
+from holdfast.blobs import Blobs, open_blobs
 from holdfast.compaction.tokens import default_counter
 from holdfast.config import ServerSettings, Settings
 from holdfast.model.principal import LOCAL
@@ -26,6 +27,7 @@ from holdfast.store.store import Store
 class Parts:
     settings: Settings
     store: Store
+    blobs: Blobs
     supervisor: Supervisor
     inbox: Inbox
     hub: Hub
@@ -37,6 +39,7 @@ class Parts:
 @asynccontextmanager
 async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[Parts]:
     counter = default_counter()
+    blobs = open_blobs(settings.blobs_url)
     async with open_store(settings.store_url, durability=settings.durability, counter=counter) as store:
         box = open_box(settings.questions)
         async with open_supervisor(settings, store, box) as supervisor:
@@ -48,6 +51,7 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
                 yield Parts(
                     settings=settings,
                     store=store,
+                    blobs=blobs,
                     supervisor=supervisor,
                     inbox=inbox,
                     hub=hub,
