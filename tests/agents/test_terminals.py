@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from acp.schema import TerminalOutputResponse, WaitForTerminalExitResponse
 from hypothesis import given
@@ -341,4 +340,4 @@ async def test_one_that_cannot_be_taken_off_the_record_does_not_keep_the_others(
         await shell(terminals, "sleep 600")
     with pytest.raises(StoreFailed):
         await terminals.close()
-    assert [group for group in groups if psutil.pid_exists(group)] == []
+    assert [group for group in groups if members(group)] == []

@@ -84,7 +84,7 @@ class Terminal:
     def until(self, text: str) -> None:
         """Read what is shown up to a text; pytest's own time limit ends a wait that never ends."""
         while text not in self.shown:
-            self._read()
+            assert self._read(), f"it ended without {text!r}: {self.shown}"
 
     def type(self, line: str) -> None:
         self.shown = ""

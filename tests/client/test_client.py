@@ -1,6 +1,7 @@
 """The Python client against a real server."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from tests.server.servers import SECONDS, Served
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Served:
+def served(tmp_path: Path) -> Iterator[Served]:
     served = Served(tmp_path)
     served.repository()
     served.start()
-    return served
+    yield served
+    assert served.stop() == 0
 
 
 async def test_a_session_from_its_start_to_its_end(served: Served) -> None:
@@ -48,7 +50,6 @@ async def test_a_session_from_its_start_to_its_end(served: Served) -> None:
         await client.purge_session(session.id)
         with pytest.raises(Refused, match="No session"):
             await anext(client.follow(session.id))
-    assert served.stop() == 0
 
 
 async def test_a_question_is_seen_and_answered(served: Served) -> None:
@@ -61,7 +62,6 @@ async def test_a_question_is_seen_and_answered(served: Served) -> None:
         with pytest.raises(Refused, match="already answered"):
             await client.reject(asked.id)
         assert [entry.action for entry in (await client.audit()).entries] == ["question.answer"]
-    assert served.stop() == 0
 
 
 async def test_a_running_server_is_found_and_one_that_is_gone_is_not(served: Served, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp import Client, StdioServerParameters
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import CallToolResult, Implementation, TextContent
 
 from holdfast.config import QuestionSettings
@@ -76,8 +77,12 @@ async def in_process(
     await asker.close()
 
 
-async def ask(client: Client, *questions: dict[str, Any], **more: Any) -> CallToolResult:
-    return await client.call_tool("ask_user_questions", {"questions": list(questions or [LANGUAGE]), **more})
+async def ask(
+    client: Client, *questions: dict[str, Any], beats: ProgressFnT | None = None, **more: Any
+) -> CallToolResult:
+    """What is answered; `beats` hears that the call waits."""
+    arguments = {"questions": list(questions or [LANGUAGE]), **more}
+    return await client.call_tool("ask_user_questions", arguments, progress_callback=beats)
 
 
 async def fetch(client: Client, session_id: str, *, blocking: bool = False) -> CallToolResult:

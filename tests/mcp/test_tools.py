@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -122,9 +123,7 @@ async def test_a_waiting_call_says_so_at_once_and_again_and_again(
         beats.append((progress, message))
 
     async with connected(directory, era=era, heartbeat_seconds=0.05) as client:
-        call = asyncio.create_task(
-            client.call_tool("ask_user_questions", {"questions": [LANGUAGE]}, progress_callback=heard)
-        )
+        call = asyncio.create_task(ask(client, beats=heard))
         asked = await the_pending(box)
         await until(lambda: len(beats) >= 4)
         await box.answer(asked.id, [RUST], by="ada", door="test")
@@ -165,8 +164,14 @@ async def test_asking_the_same_again_asks_the_person_once(directory: Path, box: 
         first = text(await ask(client))
         assert text(await ask(client)) == first
         assert ANSWERED not in first
+    waiting: set[int] = set()
+
+    async def waits(number: int, progress: float, total: float | None, message: str | None) -> None:
+        waiting.add(number)
+
     async with in_process(directory) as client:
-        calls = [asyncio.create_task(ask(client, COLOUR)) for _ in range(3)]
+        calls = [asyncio.create_task(ask(client, COLOUR, beats=partial(waits, each))) for each in range(3)]
+        await until(lambda: len(waiting) == 3)
         asked = await the_pending(box)
         await box.answer(asked.id, [BLUE], by="ada", door="test")
         assert {text(await call) for call in calls} == {
@@ -278,7 +283,7 @@ async def test_failures_are_marked_and_say_what_is_wrong(directory: Path, era: s
 
 @pytest.mark.req("ASK-07")
 async def test_a_time_limit_that_is_set_ends_the_question(directory: Path, box: QuestionBox) -> None:
-    async with connected(directory, timeout_seconds=0.3, soft_return_seconds=0.1) as client:
+    async with connected(directory, timeout_seconds=2, soft_return_seconds=0.1) as client:
         assert "go on waiting" in text(await ask(client))
         (asked,) = await box.list()
 

@@ -75,6 +75,11 @@ def age(path: Path, step: timedelta) -> None:
     os.utime(path, (then, then))
 
 
+def just_written(path: Path) -> None:
+    """Make a file look as if it were being written, however long the machine takes to look at it."""
+    age(path, -timedelta(hours=1))
+
+
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait for a condition to become true."""
     async with asyncio.timeout(SECONDS):

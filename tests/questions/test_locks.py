@@ -14,7 +14,7 @@ import pytest
 from holdfast.questions.errors import LockNotAcquired
 from holdfast.questions.locks import EMPTY_LOCK_SECONDS, file_lock, guard
 from tests.questions.processes import together, worker
-from tests.questions.sets import age, names
+from tests.questions.sets import age, just_written, names
 
 
 @pytest.fixture
@@ -129,6 +129,7 @@ def test_a_lock_without_a_process_id_is_one_being_written_until_it_is_old(
     file: Path, lock: Path, content: str
 ) -> None:
     lock.write_text(content, encoding="utf-8")
+    just_written(lock)
     with pytest.raises(LockNotAcquired), file_lock(file, 0):
         pytest.fail("the lock was taken while its owner may be writing to it")
     assert lock.read_text(encoding="utf-8") == content

@@ -24,7 +24,7 @@ from holdfast.questions.errors import (
 )
 from holdfast.questions.folder import SLOW_WRITER_SECONDS
 from holdfast.questions.watch import Watcher
-from tests.questions.sets import NEW, RUST, Clock, OtherProgram, age, read, rewrite, until
+from tests.questions.sets import NEW, RUST, Clock, OtherProgram, age, just_written, read, rewrite, until
 
 OLD = timedelta(seconds=SLOW_WRITER_SECONDS + 1)
 THEIRS = {"questionIndex": 0, "selectedOption": "Rust"}
@@ -284,6 +284,7 @@ async def test_a_slow_writer_is_given_time(box: QuestionBox, directory: Path) ->
     with answers.open("w") as slow:
         slow.write('{"answers": [{"questionIndex": 0, ')
         slow.flush()
+        just_written(answers)
         assert not (await box.until_settled(asked.id, timeout=0)).is_settled
         slow.write('"selectedOption": "Rust"}]}')
     assert await waiting == await box.get(asked.id)
@@ -315,6 +316,7 @@ async def test_a_set_that_another_program_writes_slowly_is_found_once_it_is_whol
         with pytest.raises(QuestionSetNotFound, match=f"Session request not found: {set_id}"):
             await box.get(set_id)
         (directory / set_id / "request.json").write_text(request[:40])
+        just_written(directory / set_id / "request.json")
         await _told_of(changes, set_id)
         assert [each.id for each in await box.list()] == [source.id]
         (directory / set_id / "request.json").write_text(request)

@@ -26,6 +26,7 @@ async def killed_in_the_middle_of_a_turn(directory: Path, agent: RealAgent, mode
     )
     assert server.stdout is not None
     session_id = (await server.stdout.readline()).decode().strip()
+    assert agent.processes() != []
     server.kill()
     await server.wait()
     return SessionId(session_id)
@@ -37,8 +38,6 @@ async def test_the_next_server_ends_the_agent_and_resumes_the_session_with_its_h
     agent: RealAgent, model: ModelServer, repository: Path, tmp_path: Path
 ) -> None:
     session_id = await killed_in_the_middle_of_a_turn(tmp_path, agent, model)
-    assert agent.processes() != []
-
     async with (
         open_store(store_url(tmp_path)) as store,
         supervising(agent, store, tmp_path) as supervisor,

@@ -165,7 +165,7 @@ async def test_a_message_may_join_the_turn_that_runs(store: Store) -> None:
 
 async def test_a_message_may_interrupt_the_turn_that_runs(store: Store) -> None:
     slow = Slow()
-    door, other_door = (gateway(store, slow, busy=Busy.INTERRUPT, lease_seconds=2) for _ in range(2))
+    door, other_door = (gateway(store, slow, busy=Busy.INTERRUPT, lease_seconds=5) for _ in range(2))
     for interrupter in (door, other_door):
         slow.go_on.clear()
         told: list[Outgoing] = []

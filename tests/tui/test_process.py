@@ -111,7 +111,7 @@ async def test_a_question_is_read_and_answered_by_keys(desk: Desk) -> None:
         asked = await desk.box.ask(ONE)
         waiting = asyncio.create_task(desk.box.wait(asked.id))
         await screen.sees("claude · now · question")
-        assert screen.rang
+        await until(lambda: screen.rang)
         screen.type(ENTER)
         await screen.sees("Which language?")
         screen.type(DOWN)
