@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from holdfast.retrieval.edge import open_edge
-from holdfast.retrieval.served import opened_in
+from qdrant_client import AsyncQdrantClient
+
+from holdfast.retrieval.edge import EdgeEngine
+from holdfast.retrieval.served import ServedEngine
 from holdfast.retrieval.vector_index import VectorIndex
 
 ENGINES = ("edge", "server")
@@ -15,18 +17,11 @@ ENGINES = ("edge", "server")
 @asynccontextmanager
 async def index_of(engine: str, home: Path, dimensions: int | None = None) -> AsyncIterator[VectorIndex]:
     """An empty index. The server's is that of qdrant-client itself, which takes the same calls."""
-    if engine == "edge":
-        collection = await open_edge(home / "index", "v1", dimensions, create=True)
-        assert collection is not None
-        yield VectorIndex(collection)
-        await collection.close()
-        return
-    from qdrant_client import AsyncQdrantClient
-
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Payload indexes have no effect in the local Qdrant")
-        client = AsyncQdrantClient(":memory:")
-        served = await opened_in(client, "v1", dimensions, create=True)
-    assert served is not None
-    yield VectorIndex(served)
-    await served.close()
+        if engine == "edge":
+            index = VectorIndex(EdgeEngine(home / "index", "v1", dimensions))
+        else:
+            index = VectorIndex(ServedEngine(lambda: AsyncQdrantClient(":memory:"), "v1", dimensions))
+        yield index
+        await index.close()

@@ -9,6 +9,8 @@ from holdfast.errors import NotFound
 from holdfast.retrieval.files import paths_in, read, text_of, tree_of
 from tests.retrieval.trees import git, repository, written
 
+OUTSIDE = ("../outside", "sub/../small", "/etc/passwd", "./small", "sub//deep/file", "")
+
 
 def listed(path: Path) -> list[str]:
     return paths_in(tree_of(path))
@@ -81,13 +83,21 @@ def test_a_tracked_path_behind_a_link_is_not_read(tmp_path: Path) -> None:
     assert read_in(root, "a/secret.py") is None
 
 
+def test_a_repository_cannot_name_another_directory_as_its_top(tmp_path: Path) -> None:
+    written(tmp_path / "outside", {"secret.py": "secret"})
+    root = repository(tmp_path / "r", {"a.py": "a"})
+    git(root, "config", "core.worktree", str(tmp_path / "outside"))
+    tree = tree_of(root)
+    assert (tree.root, paths_in(tree)) == (root, ["a.py"])
+
+
 def test_only_plain_files_of_bounded_size_are_read(tmp_path: Path) -> None:
     root = written(tmp_path, {"small": "x" * 10, "large": "x" * 1001, "sub/deep/file": "deep"})
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to(root / "small")
     assert read_in(root, "small") == b"x" * 10
     assert read_in(root, "sub/deep/file") == b"deep"
-    for path in ("large", "pipe", "link", "sub", "gone", "small/below", "sub/gone/file"):
+    for path in ("large", "pipe", "link", "sub", "gone", "small/below", "sub/gone/file", *OUTSIDE):
         assert read_in(root, path) is None
 
 

@@ -8,9 +8,9 @@ from typing import IO
 
 import pytest
 
-from holdfast.retrieval.edge import open_edge
+from holdfast.retrieval.edge import EdgeEngine
 from holdfast.retrieval.errors import IndexDamaged, IndexInUse
-from holdfast.retrieval.vector_index import VectorIndex, point_id
+from holdfast.retrieval.vector_index import VectorIndex, namespace_of, point_id
 from holdfast.retrieval.vectors import Filter, HasId
 from tests.retrieval.trees import GREETING, ORGANIZATION, found, opened, written
 
@@ -37,6 +37,10 @@ def output(process: subprocess.Popen[str]) -> IO[str]:
     return process.stdout
 
 
+def shard_in(home: Path) -> Path:
+    return home / "data" / "index" / "c1t1" / str(namespace_of(ORGANIZATION))
+
+
 @pytest.mark.parametrize("writes", [1, 2, 3])
 async def test_a_killed_run_loses_nothing_acknowledged_and_the_next_completes_it(
     tmp_path: Path, writes: int
@@ -49,9 +53,7 @@ async def test_a_killed_run_loses_nothing_acknowledged_and_the_next_completes_it
     ended(process, signal.SIGKILL)
     assert acknowledged
 
-    collection = await open_edge(tmp_path / "data" / "index", "c1t1", None, create=False)
-    assert collection is not None
-    index = VectorIndex(collection)
+    index = VectorIndex(EdgeEngine(tmp_path / "data" / "index", "c1t1", None))
     names = {name.replace("tree/", "tree\0") for name in acknowledged}
     kept = Filter(must=(HasId([point_id(ORGANIZATION, name) for name in names]),))
     assert await index.count(ORGANIZATION, kept) == len(names)
@@ -93,7 +95,7 @@ async def test_a_damaged_index_says_what_to_do(tmp_path: Path) -> None:
     retrieval = await opened(tmp_path)
     await retrieval.index(ORGANIZATION, written(tmp_path / "r", {"a.py": GREETING}))
     await retrieval.close()
-    (tmp_path / "data" / "index" / "c1t1" / "edge_config.json").write_text("{")
+    (shard_in(tmp_path) / "edge_config.json").write_text("{")
     damaged = await opened(tmp_path)
     with pytest.raises(IndexDamaged, match="Delete that directory"):
         await damaged.search(ORGANIZATION, "farewell")
@@ -101,11 +103,12 @@ async def test_a_damaged_index_says_what_to_do(tmp_path: Path) -> None:
 
 
 async def test_a_half_made_index_is_made_anew(tmp_path: Path) -> None:
-    written(tmp_path / "data" / "index" / "c1t1.new", {"segments/half": "made"})
+    unfinished = shard_in(tmp_path).with_suffix(".new")
+    written(unfinished, {"segments/half": "made"})
     retrieval = await opened(tmp_path)
     assert (await retrieval.index(ORGANIZATION, written(tmp_path / "r", {"a.py": GREETING}))).chunks == 4
     await retrieval.close()
-    assert not (tmp_path / "data" / "index" / "c1t1.new").exists()
+    assert not unfinished.exists()
 
 
 def test_importing_retrieval_loads_neither_qdrant_nor_tree_sitter() -> None:

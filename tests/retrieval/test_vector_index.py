@@ -109,13 +109,13 @@ async def test_both_kinds_of_vectors_are_fused_by_their_ranks(index: VectorIndex
         [
             point("words", "retry the call", [0.0, 1.0, 0.0]),
             point("meaning", "again and again", [1.0, 0.0, 0.0]),
-            point("both", "retry anew", [0.9, 0.1, 0.0]),
+            point("both", "retry retry", [0.9, 0.1, 0.0]),
             point("neither", "quota", [0.0, 0.0, 1.0]),
             point("no dense vector", "retry it once more, please", None),
         ],
     )
     fused = await texts(index, "a", asked("retry", [1.0, 0.0, 0.0]))
-    assert fused[0] == "retry anew"
+    assert fused[0] == "retry retry"
     assert {"retry the call", "again and again", "retry it once more, please"} <= set(fused)
 
 

@@ -1,13 +1,20 @@
 """The embedded engine: Qdrant's own code in this process (qdrant-edge), over one directory.
 
-What an update has returned for is in a write-ahead log and survives a killed process; `flush` puts it on
-disk. The engine works outside of Python's lock, on threads of its own and on ours.
+Every organization has a collection of its own, because to count how rare a word is among some of a
+collection's points costs ten times as much as the search itself. What an update has returned for is in a
+write-ahead log and survives a killed process.
+
+The engine holds Python's lock while it works. So points are written a few at a time, and its optimizer is
+never run: it stops the process for minutes, and below the size at which it would build a graph
+(`FULL_SCAN_KILOBYTES`) searches are not faster for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +22,7 @@ from holdfast.errors import MissingExtra
 from holdfast.retrieval.errors import IndexDamaged, IndexUnavailable
 from holdfast.retrieval.ownership import Ownership
 from holdfast.retrieval.payload import INDEXED_FIELDS, PATH
-from holdfast.retrieval.vector_index import ORGANIZATION
+from holdfast.retrieval.vector_index import ORGANIZATION, namespace_of
 from holdfast.retrieval.vectors import (
     BM25,
     DENSE,
@@ -39,30 +46,59 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def open_edge(
-    directory: Path, version: str, dimensions: int | None, *, create: bool
-) -> EdgeCollection | None:
-    """The collection of that version in a directory; None when there is none and none is to be made."""
-    return await asyncio.to_thread(_open, directory, version, dimensions, create)
+AT_ONCE = 100
+"""How many points are written at a time: about 20 ms during which nothing else runs."""
+
+FLUSHED_AFTER = 5000
+"""Points that are written before the log is folded into the collection's files."""
+
+FULL_SCAN_KILOBYTES = 4_000_000
+"""Up to how many vectors are compared one by one."""
 
 
-def _open(directory: Path, version: str, dimensions: int | None, create: bool) -> EdgeCollection | None:
-    shard = directory / version
-    if not create and not shard.is_dir():
-        return None
-    try:
-        import qdrant_edge
-    except ModuleNotFoundError:
-        raise MissingExtra("The embedded index", "retrieval") from None
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    ownership = Ownership(directory)
-    try:
-        if not shard.is_dir():
-            _make(shard, dimensions)
-        return EdgeCollection(qdrant_edge.EdgeShard.load(str(shard)), ownership)
-    except Exception as error:  # the engine knows one kind only
-        ownership.release()
-        raise IndexDamaged(shard, error) from error
+class EdgeEngine:
+    """The collections of one version, of which this process is the only owner once it has opened one."""
+
+    def __init__(self, directory: Path, version: str, dimensions: int | None) -> None:
+        self._directory = directory
+        self._version = directory / version
+        self._dimensions = dimensions
+        self._opening = asyncio.Lock()
+        self._ownership: Ownership | None = None
+        self._collections: dict[str, EdgeCollection] = {}
+
+    async def collection(self, organization: str, *, create: bool) -> EdgeCollection | None:
+        async with self._opening:
+            if organization not in self._collections:
+                shard = self._version / str(namespace_of(organization))
+                if not create and not await asyncio.to_thread(shard.is_dir):
+                    return None
+                self._collections[organization] = await asyncio.to_thread(self._open, shard)
+            return self._collections[organization]
+
+    async def close(self) -> None:
+        async with self._opening:
+            while self._collections:
+                _, collection = self._collections.popitem()
+                await collection.close()
+            if self._ownership is not None:
+                self._ownership.release()
+                self._ownership = None
+
+    def _open(self, shard: Path) -> EdgeCollection:
+        try:
+            from qdrant_edge import EdgeShard
+        except ModuleNotFoundError:
+            raise MissingExtra("The embedded index", "retrieval") from None
+        self._version.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self._ownership is None:
+            self._ownership = Ownership(self._directory)
+        try:
+            if not shard.is_dir():
+                _make(shard, self._dimensions)
+            return EdgeCollection(EdgeShard.load(str(shard)))
+        except Exception as error:  # the engine knows one kind only
+            raise IndexDamaged(shard, error) from error
 
 
 def _make(shard: Path, dimensions: int | None) -> None:
@@ -71,11 +107,13 @@ def _make(shard: Path, dimensions: int | None) -> None:
 
     dense = {} if dimensions is None else {DENSE: qdrant.EdgeVectorParams(dimensions, qdrant.Distance.Cosine)}
     config = qdrant.EdgeConfig(
-        vectors=dense, sparse_vectors={BM25: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)}
+        vectors=dense,
+        sparse_vectors={BM25: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)},
+        optimizers=qdrant.EdgeOptimizersConfig(indexing_threshold=FULL_SCAN_KILOBYTES),
     )
     unfinished = shard.with_name(f"{shard.name}.new")
     if unfinished.exists():
-        _remove(unfinished)
+        shutil.rmtree(unfinished)
     made = qdrant.EdgeShard.create(str(unfinished), config)
     for field in (ORGANIZATION, *INDEXED_FIELDS):
         params = qdrant.KeywordIndexParams(is_tenant=field == ORGANIZATION, prefix=field == PATH)
@@ -85,29 +123,24 @@ def _make(shard: Path, dimensions: int | None) -> None:
     unfinished.rename(shard)
 
 
-def _remove(directory: Path) -> None:
-    for path in directory.iterdir():
-        if path.is_dir():
-            _remove(path)
-        else:
-            path.unlink()
-    directory.rmdir()
-
-
 class EdgeCollection:
-    def __init__(self, shard: qdrant.EdgeShard, ownership: Ownership) -> None:
+    def __init__(self, shard: qdrant.EdgeShard) -> None:
         self._shard = shard
-        self._ownership = ownership
+        self._unflushed = 0
 
     async def upsert(self, points: Sequence[Point]) -> None:
         import qdrant_edge as qdrant
 
-        def write() -> None:
-            made = [qdrant.Point(point.id, _vectors(point), point.payload) for point in points]
+        def write(some: Sequence[Point]) -> None:
+            made = [qdrant.Point(point.id, _vectors(point), point.payload) for point in some]
             self._shard.update(qdrant.UpdateOperation.upsert_points(made))
 
-        if points:
-            await _done(write)
+        for start in range(0, len(points), AT_ONCE):
+            await _done(partial(write, points[start : start + AT_ONCE]))
+        self._unflushed += len(points)
+        if self._unflushed >= FLUSHED_AFTER:
+            self._unflushed = 0
+            await _done(self._shard.flush)
 
     async def delete(self, wanted: Filter) -> None:
         import qdrant_edge as qdrant
@@ -116,7 +149,8 @@ class EdgeCollection:
         await _done(lambda: self._shard.update(operation))
 
     async def search(self, query: Query, wanted: Filter, corpus: Filter, limit: int) -> list[ScoredPoint]:
-        request = _request(query, _filter(wanted), _filter(corpus), limit)
+        """The collection is one organization's, and so all of it is the corpus."""
+        request = _request(query, _filter(wanted), limit)
         found = await _done(lambda: self._shard.query(request))
         return [ScoredPoint(str(point.id), point.payload or {}, point.score) for point in found]
 
@@ -144,15 +178,9 @@ class EdgeCollection:
         request = qdrant.CountRequest(filter=_filter(wanted), exact=True)
         return await _done(lambda: self._shard.count(request))
 
-    async def flush(self) -> None:
-        await _done(self._shard.flush)
-
-    async def optimize(self) -> None:
-        await _done(self._shard.optimize)
-
     async def close(self) -> None:
+        await _done(self._shard.flush)
         await _done(self._shard.close)
-        self._ownership.release()
 
 
 async def _done(action: Callable[[], T]) -> T:
@@ -162,21 +190,18 @@ async def _done(action: Callable[[], T]) -> T:
         raise IndexUnavailable(f"The index could not do it: {error}.") from error
 
 
-def _request(query: Query, wanted: qdrant.Filter, corpus: qdrant.Filter, limit: int) -> qdrant.QueryRequest:
+def _request(query: Query, wanted: qdrant.Filter, limit: int) -> qdrant.QueryRequest:
     import qdrant_edge as qdrant
 
-    rarity = qdrant.SearchParams(idf=qdrant.IdfParams(corpus=corpus))
     by_terms = qdrant.Query.Nearest(_sparse(query.bm25), using=BM25)
     if query.dense is None:
-        return qdrant.QueryRequest(
-            limit=limit, query=by_terms, filter=wanted, params=rarity, with_payload=True
-        )
+        return qdrant.QueryRequest(limit=limit, query=by_terms, filter=wanted, with_payload=True)
     by_meaning = qdrant.Query.Nearest(list(query.dense), using=DENSE)
     return qdrant.QueryRequest(
         limit=limit,
         query=qdrant.Fusion.Rrf(k=RRF_K),  # type: ignore[arg-type]  # its stubs do not know it as a Fusion
         prefetches=[
-            qdrant.Prefetch(limit=max(limit, PREFETCH), query=by_terms, filter=wanted, params=rarity),
+            qdrant.Prefetch(limit=max(limit, PREFETCH), query=by_terms, filter=wanted),
             qdrant.Prefetch(limit=max(limit, PREFETCH), query=by_meaning, filter=wanted),
         ],
         filter=wanted,

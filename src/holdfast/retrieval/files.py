@@ -51,9 +51,11 @@ def tree_of(path: Path) -> Tree:
     if not real.is_dir():
         raise NotFound(f"There is no directory {path}.")
     top = git.said(real, "rev-parse", "--show-toplevel")
-    if top is None or git.output(real, "check-ignore", "--quiet", ".") is not None:
+    root = real if top is None else Path(top).resolve()
+    # A repository's own settings may name any directory as its top.
+    is_around = root == real or root in real.parents
+    if top is None or not is_around or git.output(real, "check-ignore", "--quiet", ".") is not None:
         return Tree(root=real, within="", is_git=False)
-    root = Path(top).resolve()
     within = real.relative_to(root).as_posix()
     return Tree(
         root=root,
@@ -75,9 +77,11 @@ def paths_in(tree: Tree) -> list[str]:
 def read(root: int, path: str, limit: int) -> bytes | None:
     """The content of a file below an open directory; None where there is no plain file of at most that size.
 
-    Every step is taken without following a link, so what is read lies inside.
+    Every step is taken downwards and without following a link, so what is read lies inside.
     """
-    *above, name = path.split("/")
+    *above, name = steps = path.split("/")
+    if not {"", ".", ".."}.isdisjoint(steps):
+        return None
     here = root
     try:
         for step in above:

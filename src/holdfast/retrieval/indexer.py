@@ -111,8 +111,6 @@ class Indexer:
                 batch = await following
             progress(looked_at, len(paths))
         await self._delete(sorted(gone))
-        if changed or gone:
-            await self._index.flush()
         return Indexed(
             repository=self._repository,
             files=len(paths),

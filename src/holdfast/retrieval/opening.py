@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidInput
 from holdfast.retrieval.chunking import CHUNKING_VERSION
-from holdfast.retrieval.edge import open_edge
+from holdfast.retrieval.edge import EdgeEngine
 from holdfast.retrieval.embeddings import Embedder
 from holdfast.retrieval.retrieval import Retrieval
 from holdfast.retrieval.scope import Workspace
-from holdfast.retrieval.served import open_served
+from holdfast.retrieval.served import ServedEngine, connected
 from holdfast.retrieval.terms import TERMS_VERSION
-from holdfast.retrieval.vectors import Collection
+from holdfast.retrieval.vector_index import VectorIndex
+from holdfast.retrieval.vectors import Engine
 
 if TYPE_CHECKING:
     from holdfast.config import Settings
@@ -31,15 +33,15 @@ async def open_retrieval(settings: Settings) -> Retrieval:
     version = index_version(embedder)
     dimensions = None if embedder is None else embedder.dimensions
 
-    async def opening(create: bool) -> Collection | None:
-        if chosen.url is not None:
-            name = f"holdfast-{version}"
-            return await open_served(chosen.url, _key(chosen.key_env), name, dimensions, create=create)
-        directory = chosen.directory or settings.data_dir / "index"
-        return await open_edge(directory.expanduser(), version, dimensions, create=create)
-
+    engine: Engine
+    if chosen.url is None:
+        directory = (chosen.directory or settings.data_dir / "index").expanduser()
+        engine = EdgeEngine(directory, version, dimensions)
+    else:
+        connect = partial(connected, chosen.url, _key(chosen.key_env))
+        engine = ServedEngine(connect, f"holdfast-{version}", dimensions)
     return Retrieval(
-        opening,
+        VectorIndex(engine),
         version=version,
         embedder=embedder,
         workspaces={

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import MissingExtra
@@ -35,33 +36,41 @@ SECONDS = 30
 """How long an answer may take."""
 
 
-async def open_served(
-    url: str, key: str | None, name: str, dimensions: int | None, *, create: bool
-) -> ServedCollection | None:
-    """The collection of that name; None when there is none and none is to be made."""
+class ServedEngine:
+    """One collection for all organizations, as Qdrant advises; it knows each as a tenant."""
+
+    def __init__(self, connect: Callable[[], AsyncQdrantClient], name: str, dimensions: int | None) -> None:
+        self._connect = connect
+        self._name = name
+        self._dimensions = dimensions
+        self._opening = asyncio.Lock()
+        self._client: AsyncQdrantClient | None = None
+        self._collection: ServedCollection | None = None
+
+    async def collection(self, organization: str, *, create: bool) -> ServedCollection | None:
+        async with self._opening:
+            if self._collection is None:
+                if self._client is None:
+                    self._client = await asyncio.to_thread(self._connect)
+                if not await _done(self._client.collection_exists(self._name)):
+                    if not create:
+                        return None
+                    await _make(self._client, self._name, self._dimensions)
+                self._collection = ServedCollection(self._client, self._name)
+            return self._collection
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await _done(self._client.close())
+            self._client = self._collection = None
+
+
+def connected(url: str, key: str | None) -> AsyncQdrantClient:
     try:
         from qdrant_client import AsyncQdrantClient
     except ModuleNotFoundError:
         raise MissingExtra("An index on a Qdrant server", "qdrant") from None
-    client = AsyncQdrantClient(url=url, api_key=key, timeout=SECONDS)
-    try:
-        opened = await opened_in(client, name, dimensions, create=create)
-    except BaseException:
-        await client.close()
-        raise
-    if opened is None:
-        await client.close()
-    return opened
-
-
-async def opened_in(
-    client: AsyncQdrantClient, name: str, dimensions: int | None, *, create: bool
-) -> ServedCollection | None:
-    if not await _done(client.collection_exists(name)):
-        if not create:
-            return None
-        await _make(client, name, dimensions)
-    return ServedCollection(client, name)
+    return AsyncQdrantClient(url=url, api_key=key, timeout=SECONDS, check_compatibility=False)
 
 
 async def _make(client: AsyncQdrantClient, name: str, dimensions: int | None) -> None:
@@ -124,15 +133,6 @@ class ServedCollection:
 
     async def count(self, wanted: Filter) -> int:
         return (await _done(self._client.count(self._name, _filter(wanted), exact=True))).count
-
-    async def flush(self) -> None:
-        """A server answers a write that is waited for when it has it."""
-
-    async def optimize(self) -> None:
-        """A server does so by itself."""
-
-    async def close(self) -> None:
-        await _done(self._client.close())
 
 
 async def _done(call: Awaitable[T]) -> T:

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.model.text import label
 from holdfast.retrieval.vectors import (
-    Collection,
+    Engine,
     Filter,
     HasId,
     Match,
@@ -42,49 +42,60 @@ class NamedPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorIndex:
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-        self.flush = collection.flush
-        self.optimize = collection.optimize
-        self.close = collection.close
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.close = engine.close
 
     async def upsert(self, organization: str, points: Iterable[NamedPoint]) -> None:
         """Write points; one of the same name is replaced. Acknowledged ones survive a killed process."""
-        await self._collection.upsert(
-            [
-                Point(
-                    id=point_id(organization, point.name),
-                    payload=point.payload | {ORGANIZATION: organization},
-                    bm25=point.bm25,
-                    dense=point.dense,
-                )
-                for point in points
-            ]
-        )
+        made = [
+            Point(
+                id=point_id(organization, point.name),
+                payload=point.payload | {ORGANIZATION: organization},
+                bm25=point.bm25,
+                dense=point.dense,
+            )
+            for point in points
+        ]
+        collection = await self._engine.collection(organization, create=True)
+        if collection is not None and made:
+            await collection.upsert(made)
 
     async def delete(self, organization: str, wanted: Filter, *, keep: Iterable[str] = ()) -> None:
         """Delete what is wanted, except for the points with these names."""
         kept = HasId([point_id(organization, name) for name in keep])
-        await self._collection.delete(
-            Filter(must=(_own(organization), wanted), must_not=(kept,) if kept.ids else ())
-        )
+        doomed = Filter(must=(_own(organization), wanted), must_not=(kept,) if kept.ids else ())
+        collection = await self._engine.collection(organization, create=False)
+        if collection is not None:
+            await collection.delete(doomed)
 
     async def search(
         self, organization: str, query: Query, wanted: Filter = EVERYTHING, *, limit: int
     ) -> list[ScoredPoint]:
         own = _own(organization)
-        return await self._collection.search(query, Filter(must=(own, wanted)), Filter(must=(own,)), limit)
+        collection = await self._engine.collection(organization, create=False)
+        if collection is None:
+            return []
+        return await collection.search(query, Filter(must=(own, wanted)), Filter(must=(own,)), limit)
 
     async def scroll(self, organization: str, wanted: Filter, fields: Sequence[str]) -> list[dict[str, Any]]:
-        return await self._collection.scroll(Filter(must=(_own(organization), wanted)), fields)
+        own = Filter(must=(_own(organization), wanted))
+        collection = await self._engine.collection(organization, create=False)
+        return [] if collection is None else await collection.scroll(own, fields)
 
     async def count(self, organization: str, wanted: Filter = EVERYTHING) -> int:
-        return await self._collection.count(Filter(must=(_own(organization), wanted)))
+        own = Filter(must=(_own(organization), wanted))
+        collection = await self._engine.collection(organization, create=False)
+        return 0 if collection is None else await collection.count(own)
+
+
+def namespace_of(organization: str) -> UUID:
+    return uuid5(NAMESPACE, label(organization, "organization"))
 
 
 def point_id(organization: str, name: str) -> str:
     """The same for the same name, so that writing a point again replaces it."""
-    return str(uuid5(uuid5(NAMESPACE, label(organization, "organization")), name))
+    return str(uuid5(namespace_of(organization), name))
 
 
 def _own(organization: str) -> Match:

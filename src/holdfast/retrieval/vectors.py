@@ -1,7 +1,7 @@
 """A vector index in Qdrant's words: points with named vectors, filters, and one search over both kinds.
 
-`Collection` is what an engine must do. `VectorIndex`, which adds the organization to everything, is the
-only one that calls it.
+`Engine` and `Collection` are what an engine must do. `VectorIndex`, which adds the organization to
+everything, is the only one that calls them.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ class Collection(Protocol):
 
     async def count(self, wanted: Filter) -> int: ...
 
-    async def flush(self) -> None:
-        """Have on disk what was written."""
 
-    async def optimize(self) -> None:
-        """Tidy up after many writes, for as long as that takes."""
+class Engine(Protocol):
+    async def collection(self, organization: str, *, create: bool) -> Collection | None:
+        """Where an organization's points are, with or without those of others; None where there is nothing
+        yet and nothing is to be made."""
 
     async def close(self) -> None: ...
