@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 import psutil
 
@@ -112,7 +112,8 @@ class AgentProcess:
         self._stdin.close()
         if not await _all_gone(self.pid, self._session, STDIN_SECONDS):
             await _end_all(self.pid, self._session)
-        await asyncio.wait([self._draining, self.exited], timeout=LAST_WORDS_SECONDS)
+        endings: list[asyncio.Future[Any]] = [self._draining, self.exited]
+        await asyncio.wait(endings, timeout=LAST_WORDS_SECONDS)
 
     async def close(self) -> None:
         """Let go of its pipes, whoever else holds them."""
