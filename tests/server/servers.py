@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from holdfast import Principal, PrincipalRole, Store
+from holdfast.model.principal import LOCAL
 from holdfast.server.doorkeeper import Doorkeeper
 from holdfast.server.presence import Presence
 
@@ -128,6 +129,11 @@ class Person:
 
     async def post(self, path: str, body: Any = None, **options: Any) -> httpx2.Response:
         return await self.call("POST", path, json=body if body is not None else {}, **options)
+
+
+def owner_of(served: Served) -> Person:
+    """The person who started the server."""
+    return Person(served.url, LOCAL, served.presence.token)
 
 
 class Organization:

@@ -241,8 +241,9 @@ async def test_a_client_survives_the_servers_death(tmp_path: Path, own_store: di
                 copy.apply(await anext(items))
                 assert served.process is not None
                 served.process.kill()
-                served.stop()
-                served.start(port)
+                # This process writes meanwhile, and must not stop in the middle of a transaction.
+                await asyncio.to_thread(served.stop)
+                await asyncio.to_thread(served.start, port)
                 last = await writing
                 async with asyncio.timeout(SECONDS):
                     while copy.rev < last:

@@ -15,7 +15,7 @@ EXAMPLES = 5
 SETTINGS = """
 # What an agent that is not there, or fails, is answered with; 500 is never right.
 [checks.not_a_server_error]
-expected-statuses = ["2xx", "3xx", "4xx", "502", "503", "504"]
+expected-statuses = ["2xx", "3xx", "4xx", "502", "503", "504", "507"]
 
 # A long poll that is waited for tells no more than one that is not.
 [parameters]

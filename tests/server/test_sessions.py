@@ -29,6 +29,7 @@ from tests.server.servers import (
     Person,
     Served,
     decoded,
+    owner_of,
     problem,
     project,
 )
@@ -41,10 +42,6 @@ async def started(person: Person) -> dict[str, Any]:
     assert response.status_code == 201, response.text
     session: dict[str, Any] = response.json()
     return session
-
-
-def owner_of(served: Served) -> Person:
-    return Person(served.url, LOCAL, served.presence.token)
 
 
 async def until_ended(person: Person, session_id: str, turn_id: str) -> dict[str, Any]:

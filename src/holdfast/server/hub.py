@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
@@ -98,10 +98,13 @@ class Channel:
         """Whether there may be more."""
         return self.ended is None and not self.closed
 
-    def after(self, number: int) -> list[Frame] | None:
-        """The frames after one that was sent; None when some of them are gone."""
-        missed = self.last - number
-        return None if missed > len(self._frames) else self._frames[len(self._frames) - missed :]
+    def still_has(self, number: int) -> bool:
+        """Whether all frames after one that was sent are there."""
+        return self.last - number <= len(self._frames)
+
+    def after(self, number: int) -> Sequence[Frame]:
+        """The frames after one that was sent."""
+        return self._frames[len(self._frames) - (self.last - number) :]
 
     async def news(self, number: int) -> None:
         """Wait until there is a frame after `number`, or there will be none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
 
 import msgspec
@@ -31,6 +31,14 @@ HEARTBEAT_SECONDS = 15.0
 
 STUCK_SECONDS = 60.0
 """How long a client may take nothing before it is given up."""
+
+PIECE_BYTES = 64 * 1024
+"""How much is gathered for a listener before it is sent."""
+
+PAGE_BYTES = 256 * 1024
+"""How long a page should be for one who catches up: its rows are chosen after the page before."""
+
+FIRST_ROWS = 8
 
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
@@ -68,12 +76,19 @@ class EventStream(Response):
     async def _send_all(self, send: Send) -> None:
         async with aclosing(self._events) as events:
             async for piece in events:
-                try:
-                    async with asyncio.timeout(STUCK_SECONDS):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-                except TimeoutError:
-                    return
+                for part in _parts(piece):
+                    try:
+                        async with asyncio.timeout(STUCK_SECONDS):
+                            await send({"type": "http.response.body", "body": part, "more_body": True})
+                    except TimeoutError:
+                        return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _parts(piece: bytes) -> Iterator[bytes]:
+    """A connection keeps a copy of what it has not sent yet, so it is not given a long piece at once."""
+    for begin in range(0, len(piece), PIECE_BYTES):
+        yield piece[begin : begin + PIECE_BYTES]
 
 
 class _Place:
@@ -152,13 +167,12 @@ class Feeds:
         place = _Place(since, channel.last)
         while channel.is_open and await self._doorkeeper.still_admits(caller):
             place.number = channel.last
-            more = True
+            rows, more = FIRST_ROWS, True
             while more:
-                changes = await view.changes(session_id, place.at, limit=PAGE)
-                more = changes.more
-                if changes.rev > place.at:
-                    place.at = changes.rev
-                    yield session_frame(changes).data
+                piece, more = await _missed(view, session_id, place, rows)
+                if piece:
+                    rows = max(1, min(PAGE, rows * PAGE_BYTES // len(piece)))
+                    yield piece
             async with aclosing(self._live(channel, place, caller)) as live:
                 async for piece in live:
                     yield piece
@@ -188,30 +202,55 @@ class Feeds:
 
     async def _live(self, channel: Channel, place: _Place, caller: Caller) -> AsyncGenerator[bytes, None]:
         """The channel's frames from a place on; ends when some were missed, or there are no more."""
-        while (frames := channel.after(place.number)) is not None:
-            new = []
-            for frame in frames:
-                place.number = frame.number
-                if frame.session is not None and not caller.principal.may_read(frame.session):
-                    raise SessionNotFound(frame.session.id)
-                if frame.at is None or frame.at > place.at:
-                    place.at = place.at if frame.at is None else frame.at
-                    new.append(frame.data)
-            if new:
-                yield new[0] if len(new) == 1 else b"".join(new)
-            if channel.ended is not None:
+        while channel.still_has(place.number):
+            if piece := _piece(channel, place, caller):
+                yield piece
+            elif channel.ended is not None:
                 raise channel.ended
-            if channel.closed:
+            elif channel.closed:
                 return
-            if not await _news(channel, place.number, HEARTBEAT_SECONDS):
+            elif not await _news(channel, place.number, HEARTBEAT_SECONDS):
                 if not await self._doorkeeper.still_admits(caller):
                     return
                 yield HEARTBEAT
 
 
+async def _missed(view: Store, session_id: SessionId, place: _Place, rows: int) -> tuple[bytes, bool]:
+    """The next page of what a listener has missed, and whether there is more; the place is then after it."""
+    changes = await view.changes(session_id, place.at, limit=rows)
+    if changes.rev <= place.at:
+        return b"", changes.more
+    place.at = changes.rev
+    return session_frame(changes).data, changes.more
+
+
+def _piece(channel: Channel, place: _Place, caller: Caller) -> bytes:
+    """What is new for a listener, in one piece that is not long; the place is then after it.
+
+    Of what the channel has for a slow listener, no more than that is kept for it alone.
+    """
+    new: list[bytes] = []
+    size = 0
+    for frame in channel.after(place.number):
+        place.number = frame.number
+        if frame.session is not None and not caller.principal.may_read(frame.session):
+            raise SessionNotFound(frame.session.id)
+        if frame.at is None or frame.at > place.at:
+            place.at = place.at if frame.at is None else frame.at
+            new.append(frame.data)
+            size += len(frame.data)
+            if size >= PIECE_BYTES:
+                break
+    return new[0] if len(new) == 1 else b"".join(new)
+
+
 def _gone(error: HoldfastError) -> bytes:
-    data = msgspec.json.encode({"code": error.code, "detail": str(error)})
-    return b"event: gone\ndata: " + data + b"\n\n"
+    return frame("gone", msgspec.json.encode({"code": error.code, "detail": str(error)}))
+
+
+def frame(event: str, data: bytes) -> bytes:
+    """An event with JSON in it, which has no line breaks."""
+    return b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
 
 
 async def _news(channel: Channel, number: int, seconds: float) -> bool:

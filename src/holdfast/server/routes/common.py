@@ -38,6 +38,9 @@ def integral(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+EVERYWHERE = (400, 401, 403, 429, 503, 507)
+"""What any request may be answered with: it is wrong, or not allowed, or the store cannot now."""
+
 NO_NUL = r"^[^\x00]*$"
 
 Text = Annotated[str, Field(pattern=NO_NUL)]
@@ -109,7 +112,7 @@ def answers(
     described: dict[int | str, dict[str, Any]] = {
         status: {"description": _sentence(shape), "content": {JSON: {"schema": _ref(shape.__name__)}}}
     }
-    for problem in (400, 401, 403, 429, *problems):
+    for problem in (*EVERYWHERE, *problems):
         described[problem] = problem_answer()
     return described
 

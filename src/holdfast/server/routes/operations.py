@@ -8,7 +8,7 @@ from starlette.responses import Response
 import holdfast
 from holdfast.server import shapes
 from holdfast.server.metrics import CONTENT_TYPE_LATEST
-from holdfast.server.routes.common import PartsOf, answers, problem_answer, rendered
+from holdfast.server.routes.common import EVERYWHERE, PartsOf, answers, problem_answer, rendered
 
 router = APIRouter(tags=["operations"])
 
@@ -23,7 +23,7 @@ async def get_health() -> Response:
     return rendered(shapes.Health(status="ok", version=holdfast.__version__))
 
 
-@router.get("/readyz", responses=answers(shapes.Health, 200, 503))
+@router.get("/readyz", responses=answers(shapes.Health))
 async def get_readiness(parts: PartsOf) -> Response:
     """Whether the server can do its work: its store answers."""
     await parts.store.count_sessions()
@@ -37,7 +37,7 @@ async def get_readiness(parts: PartsOf) -> Response:
             "description": "Figures for Prometheus.",
             "content": {CONTENT_TYPE_LATEST: {"schema": {"type": "string"}}},
         },
-        **{status: problem_answer() for status in (401, 403, 429)},
+        **{status: problem_answer() for status in EVERYWHERE},
     },
 )
 async def get_metrics(parts: PartsOf) -> Response:

@@ -14,6 +14,7 @@ from holdfast.server import shapes
 from holdfast.server.export import Format, exported
 from holdfast.server.markdown import rendered_html
 from holdfast.server.routes.common import (
+    EVERYWHERE,
     Body,
     Query,
     SessionPath,
@@ -47,7 +48,7 @@ def _documents() -> dict[int | str, dict[str, Any]]:
             },
         }
     }
-    for problem in (400, 401, 403, 404, 429):
+    for problem in (*EVERYWHERE, 404):
         described[problem] = problem_answer()
     return described
 

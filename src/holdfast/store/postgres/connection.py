@@ -9,7 +9,15 @@ from typing import Any
 
 import asyncpg
 
-from holdfast.errors import Conflict, HoldfastError, InvalidInput, StoreError, StoreFull, StoreUnavailable
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    InvalidInput,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from holdfast.store.transaction import Row
 
 CONNECT_SECONDS = 10
@@ -116,6 +124,10 @@ def as_ours(error: Exception) -> HoldfastError:
         return StoreUnavailable("Other programs kept changing the same rows in PostgreSQL; try again.")
     if isinstance(error, asyncpg.DiskFullError):
         return StoreFull("PostgreSQL's disk is full; nothing of this call was saved. Free some space.")
+    if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        return StoreReadOnly(
+            "PostgreSQL takes no changes at the moment, as a standby does; nothing of this call was saved."
+        )
     if isinstance(error, LOST):
         return StoreUnavailable(
             f"PostgreSQL did not answer ({said}). The call may be repeated; "

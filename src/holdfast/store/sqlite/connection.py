@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,9 @@ BUSY_MS = 30_000
 """How long a writer waits for another process's transaction before it says that the file is busy."""
 
 STATEMENT_CACHE = 256
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What systems answer when there is no more room: on the disk, for the user, in the file."""
 
 
 def peek(path: Path) -> apsw.Connection:
@@ -98,7 +102,8 @@ def reported(path: Path) -> Iterator[None]:
         raise as_ours(error, path) from error
 
 
-def as_ours(error: apsw.Error, path: Path) -> HoldfastError:
+def as_ours(error: apsw.Error, path: Path, system_error: int = 0) -> HoldfastError:
+    """Our error for one of SQLite's, with the system's number where it has been asked for."""
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return NotADatabase(
             f"{path} is not a SQLite database, or it is damaged; restore a backup, or give another path."
@@ -107,7 +112,7 @@ def as_ours(error: apsw.Error, path: Path) -> HoldfastError:
         return StoreReadOnly(
             f"{path} cannot be written; give this user write permission on it and on its directory."
         )
-    if isinstance(error, apsw.FullError):
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and system_error in FULL):
         return StoreFull(
             f"The disk that holds {path} is full; nothing of this call was saved. Free some space."
         )

@@ -120,7 +120,7 @@ class Writer:
                 pass
         except apsw.Error as error:
             for job in batch:
-                job.error = job.error or as_ours(error, self._path)
+                job.error = job.error or as_ours(error, self._path, self._connection.system_errno)
 
     def _attempt(self, batch: list[Job]) -> bool:
         """Run and commit what has not failed; False when one failed half-way and the rest must run again."""
@@ -146,7 +146,7 @@ class Writer:
         except apsw.Error as error:
             if not self._connection.in_transaction:
                 raise  # SQLite took the whole batch back
-            job.error = as_ours(error, self._path)
+            job.error = as_ours(error, self._path, self._connection.system_errno)
         except Exception as error:  # whatever it is, it belongs to the caller
             job.error = error
         return job.error is None or self._connection.total_changes() == before
