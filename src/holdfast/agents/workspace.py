@@ -88,6 +88,23 @@ class Workspace:
             _unlink(directory, temporary)
             os.close(directory)
 
+    def rename(self, source: str, target: str) -> None:
+        """Move a file, over another one if that is there; directories on its way are made."""
+        old, new = self.confined(source), self.confined(target)
+        if self.root in (old, new):
+            raise InvalidInput(f"{self.root} itself cannot be moved.")
+        here = there = None
+        try:
+            here = self._open(old.parent, os.O_RDONLY | os.O_DIRECTORY)
+            there = self._open(new.parent, os.O_RDONLY | os.O_DIRECTORY, create=True)
+            os.rename(old.name, new.name, src_dir_fd=here, dst_dir_fd=there)
+        except (NotADirectoryError, IsADirectoryError, PermissionError, FileNotFoundError) as error:
+            raise InvalidInput(f"{target} cannot be written: {error.strerror}.") from None
+        finally:
+            for directory in (here, there):
+                if directory is not None:
+                    os.close(directory)
+
     def _open(self, real: Path, flags: int, *, create: bool = False) -> int:
         """Open a resolved path step by step from the root, following no link on the way."""
         here = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
