@@ -73,7 +73,7 @@ def test_the_diff_that_is_shown_does_what_applying_does(tree: Path, tmp_path: Pa
     subprocess.run(["cp", "-r", str(tree), str(copy)], check=True)
     planned = plan(
         bundle(
-            change("new/b.py", "create", "a\x0bb\n\u2028c"),
+            change("new/b.py", "create", "a\tb\n\u2028c"),
             patch("src/a.py", ("three\n", "four")),
             change("run.sh", "delete"),
         ),
@@ -82,6 +82,14 @@ def test_the_diff_that_is_shown_does_what_applying_does(tree: Path, tmp_path: Pa
     planned.apply()
     subprocess.run(["git", "apply", "-"], cwd=copy, input=planned.diff.encode(), check=True)
     assert contents(copy) == contents(tree)
+
+
+def test_nothing_can_be_hidden_from_the_person_who_is_shown_the_diff(tree: Path) -> None:
+    hidden = "rm -rf /\r\x1b[2K\x9b1A\x7f\u202eharmless\n"
+    diff = plan(bundle(change("run.sh", "replace", hidden)), tree).diff
+    assert "+rm -rf /␍␛[2K⟨U+009B⟩1A⟨U+007F⟩⟨U+202E⟩harmless\n" in diff
+    plan(bundle(change("run.sh", "replace", hidden)), tree).apply()
+    assert (tree / "run.sh").read_bytes() == hidden.encode()
 
 
 def test_every_operation_is_applied_and_modes_are_kept(tree: Path) -> None:

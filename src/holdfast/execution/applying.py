@@ -31,6 +31,15 @@ MAX_SHOWN_LINES = 20_000
 
 GIT_SECONDS = 30
 
+_DRAWN: dict[int, int | str] = {
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"},
+    **{
+        code: f"⟨U+{code:04X}⟩"
+        for code in (*range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    },
+}
+"""Characters that move a terminal's cursor, or turn the order of a text around, as others that do not."""
+
 
 class FileChanged(Conflict):
     code = "file_changed"
@@ -70,8 +79,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def diff(self) -> str:
-        """The changes as one unified diff."""
-        return "".join(line for change in self.changes for line in _diff(change))
+        """The changes as one unified diff, for a person to judge: no character in it can hide another."""
+        return "".join(line for change in self.changes for line in _diff(change)).translate(_DRAWN)
 
     def apply(self) -> None:
         """Make the changes, unless a file is no longer the one that was planned for."""
