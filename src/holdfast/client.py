@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,11 @@ import httpx2
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.execution.answer import ExecuteResponse
+from holdfast.execution.events import ExecutionEvent, StageReached, TextAdded
+from holdfast.execution.replay import Replay
 from holdfast.model.question import Answer
+from holdfast.retrieval.chunk import EVERYWHERE, LIMIT, Found, Indexed, SearchFilter
 from holdfast.server import shapes
 from holdfast.server.presence import Presence
 
@@ -195,6 +199,67 @@ class Client:
     async def turn(self, session_id: str, turn_id: str) -> shapes.Turn:
         return await self._get(f"/api/sessions/{session_id}/turns/{turn_id}", shapes.Turn)
 
+    # Instructions to models
+
+    async def execute(
+        self, request: Mapping[str, Any], *, key: str | None = None
+    ) -> AsyncGenerator[ExecutionEvent | ExecuteResponse, None]:
+        """Give a model an instruction: its stages and its text as they come, then the answer.
+
+        The turn goes on when the connection is lost. With a key, the same call gives its answer again.
+        """
+        headers = {"Idempotency-Key": key} if key is not None else {}
+        async with aclosing(
+            self._events("/api/ai/agent/execute", method="POST", body=request, headers=headers)
+        ) as events:
+            async for event in events:
+                if event.event == "problem":
+                    raise Refused(msgspec.json.decode(event.data, type=shapes.Problem))
+                shape = _EXECUTION_EVENTS.get(event.event)
+                if shape is not None:
+                    yield msgspec.json.decode(event.data, type=shape)
+
+    async def rerun_turn(self, session_id: str, turn_id: str) -> ExecuteResponse:
+        """A new turn with the instruction of an earlier one."""
+        return await self._post(f"/api/sessions/{session_id}/turns/{turn_id}/rerun", ExecuteResponse, {})
+
+    async def replay_turn(self, session_id: str, turn_id: str) -> Replay:
+        return await self._get(f"/api/sessions/{session_id}/turns/{turn_id}/replay", Replay)
+
+    async def contexts(self) -> shapes.Contexts:
+        return await self._get("/api/contexts", shapes.Contexts)
+
+    # The index
+
+    async def search(self, query: str, wanted: SearchFilter = EVERYWHERE, *, limit: int = LIMIT) -> Found:
+        body = {"query": query, "limit": limit, **msgspec.structs.asdict(wanted)}
+        return await self._post("/api/retrieval/search", Found, body)
+
+    async def index(
+        self,
+        path: str,
+        *,
+        repository: str | None = None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Indexed:
+        """Index a directory of the server's workspace. To stop waiting stops the run.
+
+        `progress` is told how many files of how many have been looked at.
+        """
+        body = {"path": path, "repository": repository}
+        async with aclosing(
+            self._events("/api/retrieval/index", method="POST", body=body, headers={})
+        ) as events:
+            async for event in events:
+                if event.event == "progress":
+                    step = msgspec.json.decode(event.data)
+                    progress(step["done"], step["total"])
+                elif event.event == "problem":
+                    raise Refused(msgspec.json.decode(event.data, type=shapes.Problem))
+                elif event.event == "indexed":
+                    return msgspec.json.decode(event.data, type=Indexed)
+        raise Unreachable(f"The server at {self.url} stopped before the index was up to date; index again.")
+
     # Questions
 
     async def questions(self, *, status: Iterable[str] | None = None) -> tuple[shapes.QuestionSet, ...]:
@@ -231,7 +296,8 @@ class Client:
         pauses = _Pauses()
         while True:
             try:
-                async with aclosing(self._events(f"/api/sessions/{session_id}/events", since)) as events:
+                path = f"/api/sessions/{session_id}/events"
+                async with aclosing(self._events(path, headers=_position(since))) as events:
                     async for event in events:
                         pauses.reset()
                         if event.event == "gone":
@@ -253,7 +319,7 @@ class Client:
         pauses = _Pauses()
         while True:
             try:
-                async with aclosing(self._events("/api/events", since)) as events:
+                async with aclosing(self._events("/api/events", headers=_position(since))) as events:
                     async for event in events:
                         pauses.reset()
                         if event.event == "questions":
@@ -266,11 +332,18 @@ class Client:
                 pass
             await pauses.next()
 
-    async def _events(self, path: str, since: int | None) -> AsyncGenerator[httpx2.ServerSentEvent, None]:
+    async def _events(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str],
+    ) -> AsyncGenerator[httpx2.ServerSentEvent, None]:
         """The events of one connection, which ends as connections do."""
-        headers = {} if since is None else {"Last-Event-ID": str(since)}
+        wanted = {"Accept": "text/event-stream", **headers}
         try:
-            async with self._http.stream("GET", path, headers=headers) as response:
+            async with self._http.stream(method, path, json=body, headers=wanted) as response:
                 if not response.is_success:
                     await response.aread()
                     raise _refusal(response)
@@ -305,6 +378,17 @@ class Client:
         if not response.is_success:
             raise _refusal(response)
         return msgspec.json.decode(response.content, type=shape)
+
+
+_EXECUTION_EVENTS: dict[str, type[ExecutionEvent] | type[ExecuteResponse]] = {
+    "stage": StageReached,
+    "delta": TextAdded,
+    "answer": ExecuteResponse,
+}
+
+
+def _position(since: int | None) -> dict[str, str]:
+    return {} if since is None else {"Last-Event-ID": str(since)}
 
 
 class SessionCopy:

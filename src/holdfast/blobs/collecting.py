@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from holdfast.blobs.address import ASIDE, KEPT, BlobId, blob_at, blob_id_of, folder_of, key
+from holdfast.blobs.address import ASIDE, KEPT, BlobId, blob_at, blob_id_of, folder_of, is_blob_id, key
 from holdfast.blobs.blobs import Blobs
 from holdfast.blobs.errors import BlobDamaged
 from holdfast.blobs.media import BINARY, media_type
@@ -81,8 +81,10 @@ class _Collector:
         return {blob async for blob in self._references(organization)}
 
     async def _references(self, organization: str) -> AsyncIterator[BlobId]:
-        async for url in self._store.payload_urls(organization):
-            if (blob := blob_id_of(url)) is not None:
+        async for reference in self._store.payload_references(organization):
+            if is_blob_id(reference):
+                yield BlobId(reference)
+            elif (blob := blob_id_of(reference)) is not None:
                 yield blob
 
     async def _set_aside(self, folder: str, blob: BlobId) -> bool:

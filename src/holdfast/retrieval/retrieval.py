@@ -14,7 +14,7 @@ from typing import Self
 
 from holdfast.errors import InvalidInput
 from holdfast.model.text import label
-from holdfast.retrieval.chunk import Chunk, Found, Indexed, SearchFilter
+from holdfast.retrieval.chunk import EVERYWHERE, LIMIT, Chunk, Found, Indexed, SearchFilter
 from holdfast.retrieval.embeddings import Embedder
 from holdfast.retrieval.errors import EmbeddingsFailed
 from holdfast.retrieval.files import tree_of
@@ -25,15 +25,12 @@ from holdfast.retrieval.terms import query_vector
 from holdfast.retrieval.vector_index import VectorIndex
 from holdfast.retrieval.vectors import Query
 
-LIMIT = 8
 MOST = 100
 
 CONSIDERED = 8000
 """Characters of a question that are searched for. More of them find nothing better."""
 
 MAX_FILE_BYTES = 1024 * 1024
-
-EVERYWHERE = SearchFilter()
 
 NOTHING_INDEXED = "Nothing is indexed here yet: run `holdfast index PATH`."
 
@@ -54,6 +51,14 @@ class Retrieval:
         self._workspaces = workspaces or {}
         self._max_file_bytes = max_file_bytes
         self._indexing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def search(
         self, organization: str, query: str, wanted: SearchFilter = EVERYWHERE, *, limit: int = LIMIT
@@ -95,14 +100,6 @@ class Retrieval:
                 max_file_bytes=self._max_file_bytes,
             )
             return await indexer.run(progress)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         if self._embedder is not None:

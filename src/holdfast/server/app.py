@@ -25,11 +25,13 @@ from holdfast.server.routes import (
     admin,
     blobs,
     compactions,
+    execution,
     feeds,
     operations,
     questions,
     reading,
     repos,
+    retrieval,
     sessions,
 )
 from holdfast.server.routes.common import problem_answer
@@ -58,7 +60,8 @@ def create_app(parts: Parts) -> ASGIApp:
     )
     api.state.parts = parts
     problems.add_handlers(api)
-    for module in (sessions, compactions, feeds, questions, repos, reading, blobs, admin, operations):
+    serving = (sessions, execution, compactions, feeds, questions, repos, retrieval, reading, blobs, admin)
+    for module in (*serving, operations):
         api.include_router(module.router)
     api.add_route("/", _page, include_in_schema=False)
     api.mount("/assets", GZipMiddleware(StaticFiles(directory=WEB / "assets")))

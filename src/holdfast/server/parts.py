@@ -11,8 +11,11 @@ from holdfast.agents.supervisor import Supervisor
 from holdfast.blobs import Blobs, open_blobs
 from holdfast.compaction.tokens import default_counter
 from holdfast.config import ServerSettings, Settings
+from holdfast.execution.opening import open_orchestrator
+from holdfast.execution.orchestrator import Orchestrator
 from holdfast.model.principal import LOCAL
 from holdfast.questions import open_box
+from holdfast.retrieval import Retrieval, open_retrieval
 from holdfast.server.doorkeeper import Doorkeeper
 from holdfast.server.hub import Hub
 from holdfast.server.inbox import Inbox
@@ -28,6 +31,8 @@ class Parts:
     settings: Settings
     store: Store
     blobs: Blobs
+    retrieval: Retrieval
+    orchestrator: Orchestrator
     supervisor: Supervisor
     inbox: Inbox
     hub: Hub
@@ -40,27 +45,33 @@ class Parts:
 async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[Parts]:
     counter = default_counter()
     blobs = open_blobs(settings.blobs_url)
-    async with open_store(settings.store_url, durability=settings.durability, counter=counter) as store:
-        box = open_box(settings.questions)
-        async with open_supervisor(settings, store, box) as supervisor:
-            inbox = Inbox(box)
-            metrics = Metrics()
-            hub = Hub(store, inbox, metrics.published)
-            doorkeeper = Doorkeeper(store, jwt=_jwt(settings.server), everybody=None if auth else LOCAL)
-            try:
-                yield Parts(
-                    settings=settings,
-                    store=store,
-                    blobs=blobs,
-                    supervisor=supervisor,
-                    inbox=inbox,
-                    hub=hub,
-                    feeds=Feeds(hub, inbox, doorkeeper),
-                    doorkeeper=doorkeeper,
-                    metrics=metrics,
-                )
-            finally:
-                await hub.close()
+    box = open_box(settings.questions)
+    async with (
+        await open_retrieval(settings) as retrieval,
+        open_store(settings.store_url, durability=settings.durability, counter=counter) as store,
+        open_supervisor(settings, store, box) as supervisor,
+        open_orchestrator(settings, store, blobs, retrieval) as orchestrator,
+    ):
+        inbox = Inbox(box)
+        metrics = Metrics()
+        hub = Hub(store, inbox, metrics.published)
+        doorkeeper = Doorkeeper(store, jwt=_jwt(settings.server), everybody=None if auth else LOCAL)
+        try:
+            yield Parts(
+                settings=settings,
+                store=store,
+                blobs=blobs,
+                retrieval=retrieval,
+                orchestrator=orchestrator,
+                supervisor=supervisor,
+                inbox=inbox,
+                hub=hub,
+                feeds=Feeds(hub, inbox, doorkeeper),
+                doorkeeper=doorkeeper,
+                metrics=metrics,
+            )
+        finally:
+            await hub.close()
 
 
 def _jwt(settings: ServerSettings) -> JwtVerifier | None:

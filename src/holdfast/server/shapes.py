@@ -11,14 +11,19 @@ from typing import Any, Literal
 
 import msgspec
 
+from holdfast.execution import contexts
+from holdfast.execution.answer import ExecuteResponse
+from holdfast.execution.reading import SummaryPage
+from holdfast.execution.replay import Replay
 from holdfast.model import message as messages
 from holdfast.model import records, session, turn
 from holdfast.model.message import Role, ToolCall
 from holdfast.model.principal import PrincipalRole
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import iso
-from holdfast.model.turn import ActiveFileRef, ChunkRef, TurnStatus
+from holdfast.model.turn import ActiveFileRef, ChunkRef, Recipe, TurnStatus
 from holdfast.model.usage import TokenUsage
+from holdfast.retrieval.chunk import Found, Indexed
 from holdfast.store import options
 
 
@@ -191,6 +196,7 @@ class Turn(_Shape, frozen=True, kw_only=True):
     errors: tuple[str, ...]
     usage: TokenUsage
     stop_reason: str | None = None
+    recipe: Recipe | None = None
 
     @classmethod
     def of(cls, turn: turn.Turn) -> Turn:
@@ -222,6 +228,7 @@ class Turn(_Shape, frozen=True, kw_only=True):
             errors=turn.errors,
             usage=turn.usage,
             stop_reason=turn.stop_reason,
+            recipe=turn.recipe,
         )
 
 
@@ -540,6 +547,35 @@ class Health(_Shape, frozen=True, kw_only=True):
     version: str
 
 
+class Context(_Shape, frozen=True, kw_only=True):
+    """Who can answer an instruction, or what the work can be about."""
+
+    id: str
+    name: str
+    model: str | None = None
+    repository: str | None = None
+
+
+class Contexts(_Shape, frozen=True, kw_only=True):
+    """The contexts that a request can name."""
+
+    agents: tuple[Context, ...]
+    conversations: tuple[Context, ...]
+
+    @classmethod
+    def of(cls, contexts: contexts.Contexts) -> Contexts:
+        return cls(
+            agents=tuple(
+                Context(id=each.id, name=each.name, model=each.model, repository=each.repository)
+                for each in contexts.agents.values()
+            ),
+            conversations=tuple(
+                Context(id=each.id, name=each.name, repository=each.repository)
+                for each in contexts.conversations.values()
+            ),
+        )
+
+
 class Problem(_Shape, frozen=True, kw_only=True):
     """What went wrong, by RFC 9457."""
 
@@ -563,7 +599,7 @@ def _moment(moment: datetime | None) -> str | None:
 PUBLISHED = (
     *(Repo, Message, Session, Turn, TurnSummary, Compaction, Delta, Changes, ChangedSessions, SessionPage),
     *(MessagePage, Repos, Turns, Accepted, QuestionSet, QuestionSets, ChangedQuestions, Token, NewToken),
-    *(RenderedTexts, Compactions),
+    *(RenderedTexts, Compactions, Contexts, ExecuteResponse, SummaryPage, Replay, Found, Indexed),
     *(Compacted, Agent, Agents, Tokens, AuditEntry, Audit, Me, SignInLink, Health, Problem),
 )
 """The shapes that the OpenAPI document names."""

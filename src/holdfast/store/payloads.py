@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.store.transaction import Transaction
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.store.transaction import Row, Transaction
 
 PAGE = 500
 """Sessions whose turns are read at a time."""
@@ -12,8 +16,17 @@ async def organizations(tx: Transaction) -> list[str]:
     return [row[0] for row in await tx.all("organizations")]
 
 
-async def urls(tx: Transaction, organization: str, after: int) -> tuple[list[str], int | None]:
-    """The URLs in the turns of an organization's next sessions, and where to go on; None at the end."""
-    rows = await tx.all("payload_urls", organization, after, PAGE)
-    found = [url for _, *given in rows for url in given if url is not None]
-    return found, rows[-1][0] if rows else None
+async def references(tx: Transaction, organization: str, after: int) -> tuple[list[str], int | None]:
+    """What the turns of an organization's next sessions refer to, by URL or by hash, and where to go on;
+    None at the end."""
+    rows = await tx.all("payload_references", organization, after, PAGE)
+    return [each for row in rows for each in _referred(row)], rows[-1][0] if rows else None
+
+
+def _referred(row: Row) -> Iterator[str]:
+    _, *urls, chunk_refs, file_refs, recipe = row
+    yield from (url for url in urls if url is not None)
+    for refs in (chunk_refs, file_refs):
+        yield from (ref["contentHash"] for ref in msgspec.json.decode(refs or "[]"))
+    if recipe is not None:
+        yield msgspec.json.decode(recipe)["parameters"]

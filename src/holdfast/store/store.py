@@ -304,6 +304,9 @@ class Store:
     async def get_turn(self, ref: SessionRef, turn_id: TurnId) -> Turn:
         return await self._read(turns.get, ref=ref, turn_id=turn_id)
 
+    async def session_of_turn(self, turn_id: TurnId) -> SessionId:
+        return await self._read(turns.session_of, turn_id)
+
     async def last_turn(self, ref: SessionRef) -> Turn | None:
         return await self._read(turns.last, ref=ref)
 
@@ -569,12 +572,12 @@ class Store:
         """Every organization that has a session."""
         return await self._engine.read(payloads.organizations)
 
-    async def payload_urls(self, organization: str) -> AsyncIterator[str]:
-        """The URLs of payloads in the turns of an organization, whoever's they are."""
+    async def payload_references(self, organization: str) -> AsyncIterator[str]:
+        """The payloads that the turns of an organization refer to, by URL or by hash, whoever's they are."""
         after: int | None = 0
         while after is not None:
             urls, after = await self._engine.read(
-                partial(payloads.urls, organization=organization, after=after)
+                partial(payloads.references, organization=organization, after=after)
             )
             for url in urls:
                 yield url

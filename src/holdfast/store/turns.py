@@ -100,6 +100,14 @@ async def get(tx: Transaction, scope: Scope, ref: SessionRef, turn_id: TurnId) -
     return await _get(tx, found.pk, turn_id)
 
 
+async def session_of(tx: Transaction, scope: Scope, turn_id: TurnId) -> SessionId:
+    row = await tx.one("session_of_turn", id_bytes(turn_id, "turn id"))
+    if row is None:
+        raise NotFound(f"No turn {turn_id} is visible here; check the id, and who asks.")
+    found = await sessions.find(tx, scope, id_text(row[0]), writing=False)
+    return SessionId(id_text(found.id))
+
+
 async def last(tx: Transaction, scope: Scope, ref: SessionRef) -> Turn | None:
     found = await sessions.find(tx, scope, ref, writing=False)
     row = await tx.one("last_turn", found.pk)

@@ -207,7 +207,9 @@ async def prompt(session_id: SessionPath, body: Prompt, parts: PartsOf, view: Vi
 @router.post("/{id}/cancel", responses=answers(shapes.Session, 200, 404, 409))
 async def cancel_turn(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
     """Stop the running turn. The session stays active."""
-    return await _decided(view, "turn.cancel", await parts.supervisor.cancel_turn(view, session_id))
+    session = await view.get_session(session_id)
+    runs = parts.orchestrator if parts.orchestrator.serves(session) else parts.supervisor
+    return await _decided(view, "turn.cancel", await runs.cancel_turn(view, session.id))
 
 
 @router.post("/{id}/complete", responses=answers(shapes.Session, 200, 404, 409))

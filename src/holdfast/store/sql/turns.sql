@@ -17,6 +17,9 @@ VALUES ($1, $2, (SELECT coalesce(max(sequence), 0) + 1 FROM turns WHERE session_
 -- name: turn_by_id
 SELECT {{turn_columns}} FROM turns t JOIN sessions s ON s.pk = t.session_pk WHERE t.session_pk = $1 AND t.id = $2
 
+-- name: session_of_turn
+SELECT s.id FROM turns t JOIN sessions s ON s.pk = t.session_pk WHERE t.id = $1
+
 -- name: last_turn
 SELECT {{turn_columns}} FROM turns t JOIN sessions s ON s.pk = t.session_pk
 WHERE t.session_pk = $1 ORDER BY t.sequence DESC LIMIT 1

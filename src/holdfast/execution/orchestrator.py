@@ -1,0 +1,427 @@
+"""The orchestrator: every instruction becomes a turn, and every turn ends.
+
+It resolves the contexts and the session, opens the turn, and runs it under the session's lease, one
+at a time and in order. A turn goes on when its caller has gone: whoever comes back finds it in the
+session. Each way a turn can fail ends in a failed turn whose error a person can read; turns that a
+process left behind when it died are fetched or failed by the next, and never run again by
+themselves, because the model would be paid twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from types import TracebackType
+from typing import Self
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from holdfast.blobs import Blobs, blob_id_of, blob_url
+from holdfast.compaction.background import BackgroundCompaction
+from holdfast.errors import HoldfastError, NotFound, StoreError, TurnEnded
+from holdfast.execution.answer import ExecuteResponse, response_of
+from holdfast.execution.contexts import AgentContext, Contexts, ContextSource, ConversationContext
+from holdfast.execution.errors import (
+    ContextWrong,
+    KeyReused,
+    NotAModelSession,
+    ShuttingDown,
+)
+from holdfast.execution.events import ExecutionEvent, Stage, Tell
+from holdfast.execution.input import ActiveFile, ExecutionInput, Mode
+from holdfast.execution.recovery import Recovery
+from holdfast.execution.request import Parameters
+from holdfast.execution.responses import Provider
+from holdfast.execution.running import Execution, ExecutionLimits
+from holdfast.model.ids import SessionId, TurnId
+from holdfast.model.lease import LeaseLost
+from holdfast.model.message import Message
+from holdfast.model.records import ExecutionKey
+from holdfast.model.session import NewSession, Session, SessionPatch
+from holdfast.model.status import require_live
+from holdfast.model.turn import NewTurn, Turn, TurnFailure, TurnStatus, summary
+from holdfast.retrieval import Retrieval, SearchFilter
+from holdfast.routing.hold import Hold, TurnInterrupted, take_hold
+from holdfast.store.executions import KeyTaken
+from holdfast.store.store import Store
+from holdfast.telemetry import bound, span
+
+log = logging.getLogger("holdfast.execution")
+
+SWEEP_SECONDS = 30.0
+"""How often turns are looked for that processes which are gone have left."""
+
+SHUTDOWN_SECONDS = 10.0
+
+TITLE_LENGTH = 80
+
+ReadFile = Callable[[str, str], bytes | str]
+"""The content of a file, by its repository and path; or the sentence that says why it cannot be had."""
+
+
+class Orchestrator:
+    """Use it as a context: it ends what an earlier process left, and its own turns when it closes."""
+
+    def __init__(
+        self,
+        store: Store,
+        blobs: Blobs,
+        contexts: ContextSource,
+        providers: Mapping[str, Provider],
+        *,
+        retrieval: Retrieval | None = None,
+        compaction: BackgroundCompaction | None = None,
+        limits: ExecutionLimits | None = None,
+        read_file: ReadFile | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`read_file` gives a file of a repository, named by a client that did not send its content."""
+        self.contexts = contexts
+        self._store = store.as_system()
+        self._blobs = blobs
+        self._providers = providers
+        self._retrieval = retrieval
+        self._compaction = compaction
+        self._limits = limits or ExecutionLimits()
+        self._read_file = read_file
+        self._clock = clock
+        self._recovery = Recovery(self._store, blobs, providers, self._limits.kept_for, clock)
+        self._order: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
+        self._running: dict[TurnId, asyncio.Task[ExecuteResponse]] = {}
+        self._holds: dict[SessionId, Hold] = {}
+        self._unended: dict[tuple[SessionId, TurnId], TurnFailure] = {}
+        """How turns failed that the store could not take then."""
+        self._sweeping: asyncio.Task[None] | None = None
+        self._closing = False
+
+    async def __aenter__(self) -> Self:
+        await self._recovery.recover()
+        self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Instructions
+
+    async def execute(
+        self, view: Store, asked: ExecutionInput, *, key: str | None = None, tell: Tell | None = None
+    ) -> ExecuteResponse:
+        """Open a turn for an instruction, and give its answer."""
+        return await asyncio.shield(await self.start(view, asked, key=key, tell=tell))
+
+    async def start(
+        self, view: Store, asked: ExecutionInput, *, key: str | None = None, tell: Tell | None = None
+    ) -> asyncio.Task[ExecuteResponse]:
+        """Open a turn for an instruction. It runs on, whether or not anybody waits for the answer.
+
+        A call that is repeated with its key gives the same turn's answer, once that has ended.
+        """
+        wanted = None if key is None else ExecutionKey(key, _request_hash(asked))
+        if wanted is not None and (earlier := await self._earlier(view, wanted)):
+            return earlier
+        if self._closing:
+            raise ShuttingDown()
+        try:
+            return await self._begin(view, asked, wanted, tell or _unheard)
+        except KeyTaken:
+            assert wanted is not None
+            earlier = await self._earlier(view, wanted)
+            assert earlier is not None
+            return earlier
+
+    async def rerun(
+        self,
+        view: Store,
+        session_id: SessionId,
+        turn_id: TurnId,
+        *,
+        instruction: str | None = None,
+        active_files: tuple[ActiveFile, ...] | None = None,
+    ) -> ExecuteResponse:
+        """A new turn with the instruction of an earlier one, which stays as it was.
+
+        Files and chunks are looked up afresh; without files given, the earlier turn's are read again.
+        """
+        session = await view.get_session(session_id)
+        turn = await view.get_turn(session.id, turn_id)
+        if session.agent_context_id is None:
+            raise NotAModelSession(session.id, session.agent)
+        if active_files is None:
+            active_files = tuple(
+                ActiveFile(path=ref.path, is_touched=ref.is_touched) for ref in turn.active_file_refs
+            )
+        asked = ExecutionInput(
+            instruction=instruction or await self.instruction_of(session, turn),
+            session_id=session.id,
+            mode=Mode(turn.mode),
+            active_files=active_files,
+        )
+        return await self.execute(view, asked)
+
+    async def instruction_of(self, session: Session, turn: Turn) -> str:
+        """The whole instruction of a turn."""
+        blob = blob_id_of(turn.full_instruction_url) if turn.full_instruction_url else None
+        if blob is None:
+            return turn.instruction_summary
+        return (await self._blobs.get(session.organization, blob)).decode()
+
+    async def cancel_turn(self, view: Store, session_id: SessionId) -> Session:
+        """Stop the turn that runs in a session; whichever process runs it."""
+        session = await view.get_session(session_id)
+        if await view.interrupt_turn(session.id) and (hold := self._holds.get(session.id)):
+            hold.look()
+        return session
+
+    def serves(self, session: Session) -> bool:
+        """Whether a session is a model's, and not that of an agent with a process."""
+        return session.agent_context_id is not None
+
+    async def close(self) -> None:
+        """Give running turns a moment to end, then fail them."""
+        self._closing = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait([self._sweeping])
+        running = list(self._running.values())
+        if running and (late := (await asyncio.wait(running, timeout=SHUTDOWN_SECONDS))[1]):
+            for task in late:
+                task.cancel()
+            await asyncio.wait(late)
+        for provider in self._providers.values():
+            await provider.close()
+
+    # Parts of the above
+
+    async def _begin(
+        self, view: Store, asked: ExecutionInput, key: ExecutionKey | None, tell: Tell
+    ) -> asyncio.Task[ExecuteResponse]:
+        contexts = await self.contexts.of(view)
+        session = None if asked.session_id is None else await self._existing(view, asked.session_id)
+        agent, conversation = _resolved(contexts, asked, session)
+        provider = self._provider(agent)
+        provider.fingerprint(agent.model or "")  # or there is no turn: nobody could answer it
+        created = session is None
+        if session is None:
+            session = await view.create_session(_opening(asked, agent, conversation))
+        try:
+            turn = await self._open_turn(view, session, asked, key)
+        except BaseException:
+            if created:
+                await asyncio.shield(self._store.delete(session.id))
+            raise
+        execution = Execution(
+            store=view,
+            blobs=self._blobs,
+            retrieval=self._retrieval,
+            provider=provider,
+            limits=self._limits,
+            clock=self._clock,
+            asked=asked,
+            session=session,
+            turn=turn,
+            parameters=Parameters.of(agent, conversation, asked.mode, chains=provider.chains),
+            wanted=_scope(asked, agent, conversation, session),
+            read=self._reader(asked.repository or session.repo_name),
+            tell=tell,
+        )
+        if created:
+            execution.reached(Stage.SESSION_STARTED)
+        execution.reached(Stage.TURN_CREATED)
+        running = asyncio.get_running_loop().create_task(self._run(execution))
+        self._running[turn.id] = running
+        running.add_done_callback(lambda _: self._running.pop(turn.id, None))
+        return running
+
+    async def _existing(self, view: Store, session_id: SessionId) -> Session:
+        session = await view.get_session(session_id)
+        if not self.serves(session):
+            raise NotAModelSession(session.id, session.agent)
+        require_live(session.status)
+        return session
+
+    async def _open_turn(
+        self, view: Store, session: Session, asked: ExecutionInput, key: ExecutionKey | None
+    ) -> Turn:
+        """The pending turn. Its instruction is a blob before there is a row that names it."""
+        blob = await self._blobs.put(session.organization, asked.instruction.encode())
+        new = NewTurn(
+            instruction_summary=summary(asked.instruction),
+            full_instruction_url=blob_url(blob),
+            mode=asked.mode,
+        )
+        said = [Message.user(asked.instruction)]
+        return await view.add_turn(session.id, new, said=said, owned=True, key=key)
+
+    async def _run(self, execution: Execution) -> ExecuteResponse:
+        """Run a turn to its end, whatever that is."""
+        session, turn = execution.session, execution.turn
+        with bound(session=session.id, turn=turn.id), span("execution.turn"):
+            text: str | None = None
+            try:
+                async with self._order.setdefault(session.id, asyncio.Lock()):
+                    hold = await take_hold(execution.store, session.id)
+                    self._holds[session.id] = hold
+                    try:
+                        execution.store = hold.store
+                        ended, text = await hold.during(execution.run())
+                    finally:
+                        del self._holds[session.id]
+                        await asyncio.shield(_release(hold))
+            except TurnInterrupted:
+                ended = await self._fail(execution, "The turn was stopped.", "interrupted")
+            except asyncio.CancelledError:
+                ended = await asyncio.shield(
+                    self._fail(execution, "Holdfast was shut down while the model was at work.", "shutdown")
+                )
+            except HoldfastError as error:
+                log.warning("the turn failed: %s", error)
+                ended = await self._fail(execution, str(error), error.code)
+            except Exception as error:  # whatever it was, the person who asked is told
+                log.exception("the turn failed unexpectedly")
+                ended = await self._fail(execution, f"{type(error).__name__}: {error}", "error")
+            await self._after(execution, ended)
+            return await response_of(self._blobs, session, ended, text)
+
+    async def _fail(self, execution: Execution, why: str, code: str) -> Turn:
+        """End a turn as failed; as it has ended already, where somebody else was earlier."""
+        session_id, turn_id = execution.session.id, execution.turn.id
+        failure = TurnFailure(errors=(why,), stop_reason=code)
+        try:
+            return await self._store.fail_turn(session_id, turn_id, failure)
+        except TurnEnded:
+            return await self._store.get_turn(session_id, turn_id)
+        except StoreError:
+            self._unended[session_id, turn_id] = failure
+            raise
+
+    async def _after(self, execution: Execution, ended: Turn) -> None:
+        completed = ended.status is TurnStatus.COMPLETED
+        execution.turn = ended
+        execution.reached(Stage.TURN_COMPLETED if completed else Stage.TURN_FAILED)
+        session = execution.session
+        if completed and session.last_model != ended.openai_model:
+            await self._store.patch(session.id, SessionPatch(last_model=ended.openai_model))
+        if completed and self._compaction is not None:
+            self._compaction.after_run(session.id)
+
+    async def _earlier(self, view: Store, wanted: ExecutionKey) -> asyncio.Task[ExecuteResponse] | None:
+        """The answer to the same call, made before; waited for while its turn is pending."""
+        keyed = await view.keyed_turn(wanted.key)
+        if keyed is None:
+            return None
+        if keyed.request_hash != wanted.request_hash:
+            raise KeyReused(wanted.key)
+        session = await view.get_session(keyed.session_id)
+
+        async def answer() -> ExecuteResponse:
+            turn = await _ended(view, session.id, keyed.turn_id)
+            return await response_of(self._blobs, session, turn)
+
+        return asyncio.get_running_loop().create_task(answer())
+
+    def _provider(self, agent: AgentContext) -> Provider:
+        if agent.provider not in self._providers:
+            known = ", ".join(sorted(self._providers))
+            raise ContextWrong(
+                f"The context {agent.name!r} names the provider {agent.provider!r}; there are: {known}."
+            )
+        return self._providers[agent.provider]
+
+    def _reader(self, repository: str | None) -> Callable[[str], bytes | str]:
+        read = self._read_file
+        if read is None or repository is None:
+            return lambda path: f"{path} was not sent: its content did not come with the request."
+        return partial(read, repository)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                for (session_id, turn_id), failure in list(self._unended.items()):
+                    with suppress(TurnEnded, NotFound):
+                        await self._store.fail_turn(session_id, turn_id, failure)
+                    del self._unended[session_id, turn_id]
+                await self._recovery.recover()
+            except StoreError as error:
+                log.warning("turns that were left behind cannot be ended yet: %s", error)
+
+
+def _resolved(
+    contexts: Contexts, asked: ExecutionInput, session: Session | None
+) -> tuple[AgentContext, ConversationContext | None]:
+    """Those of the request; else those of the session."""
+    agent = asked.agent_context or (session.agent_context_id if session else None)
+    conversation = asked.conversation_context or (session.conversation_context_id if session else None)
+    return contexts.agent(agent), contexts.conversation(conversation)
+
+
+def _opening(
+    asked: ExecutionInput, agent: AgentContext, conversation: ConversationContext | None
+) -> NewSession:
+    first = asked.instruction.strip().splitlines()[0]
+    return NewSession(
+        agent=agent.name,
+        title=first if len(first) <= TITLE_LENGTH else f"{first[: TITLE_LENGTH - 1]}…",
+        agent_context_id=agent.id,
+        conversation_context_id=conversation.id if conversation else None,
+        workspace_id=asked.workspace_id or (conversation.workspace if conversation else None),
+        repo_name=_repository(asked, agent, conversation, None),
+        default_language=asked.language or (conversation and conversation.language) or agent.language,
+    )
+
+
+def _scope(
+    asked: ExecutionInput, agent: AgentContext, conversation: ConversationContext | None, session: Session
+) -> SearchFilter:
+    """Where retrieval looks: in the repository; in the workspace's where none is known."""
+    repository = _repository(asked, agent, conversation, session)
+    return SearchFilter(
+        repository=repository,
+        workspace=None if repository else asked.workspace_id or session.workspace_id,
+    )
+
+
+def _repository(
+    asked: ExecutionInput,
+    agent: AgentContext,
+    conversation: ConversationContext | None,
+    session: Session | None,
+) -> str | None:
+    return (
+        asked.repository
+        or (session.repo_name if session else None)
+        or (conversation.repository if conversation else None)
+        or agent.repository
+    )
+
+
+def _request_hash(asked: ExecutionInput) -> str:
+    return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+
+
+async def _ended(view: Store, session_id: SessionId, turn_id: TurnId) -> Turn:
+    """A turn, once it has ended."""
+    async with aclosing(view.follow(session_id)) as items:
+        async for changes in items:
+            for turn in changes.turns:
+                if turn.id == turn_id and turn.status is not TurnStatus.PENDING:
+                    return turn
+    raise NotFound(f"The session has no turn {turn_id} any more.")
+
+
+async def _release(hold: Hold) -> None:
+    with suppress(LeaseLost):
+        await hold.release()
+
+
+def _unheard(event: ExecutionEvent) -> None:
+    """Nobody listens."""

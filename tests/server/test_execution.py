@@ -1,0 +1,273 @@
+"""Instructions over HTTP: one route, three ways to hear the answer, and what can be read afterwards."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import open_store
+from holdfast.client import Client
+from holdfast.execution.answer import AnswerKind, ExecuteResponse
+from holdfast.execution.demo import DemoModel
+from holdfast.execution.events import StageReached, TextAdded
+from tests.server.servers import Organization, Person, Served, events_of, owner_of, problem
+
+EXECUTE = "/api/ai/agent/execute"
+SETTINGS = """
+[providers.default]
+chains = true
+
+[contexts.reviewer]
+model = "strict"
+
+[conversations.holdfast]
+instructions = "It is about durable sessions."
+"""
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[DemoModel]:
+    with DemoModel() as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def executing(tmp_path_factory: pytest.TempPathFactory, model: DemoModel) -> Iterator[Served]:
+    """A server that has a model."""
+    home = tmp_path_factory.mktemp("executing")
+    (home / "holdfast.toml").write_text(SETTINGS)
+    served = Served(home, OPENAI_BASE_URL=model.url, OPENAI_API_KEY="none", HOLDFAST_MODEL="demo")
+    notes = served.repository() / "notes.md"
+    notes.write_text("A file of the repository.\n")
+    served.start()
+    yield served
+    assert served.stop() == 0
+    assert "Traceback" not in served.complaints()
+
+
+@pytest.fixture
+def owner(executing: Served) -> Person:
+    return owner_of(executing)
+
+
+async def execute(person: Person, instruction: str, **fields: Any) -> dict[str, Any]:
+    response = await person.post(EXECUTE, {"instruction": instruction, **fields})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+@pytest.mark.req("EXE-01", "EXE-25", "EXE-26")
+async def test_one_route_answers_every_kind_of_client(owner: Person, model: DemoModel) -> None:
+    files = [{"path": "a.py", "content": "a = 1\n", "isTouched": True}]
+    answers = [
+        await execute(owner, "Look", clientType=client, activeFiles=files)
+        for client in ("browser", "cli", "thick")
+    ]
+    for answer in answers:
+        assert set(answer) == {"kind", "text", "sources", "warnings", "sessionId", "turnId", "usage"}
+        assert (answer["kind"], answer["text"]) == ("answer", "It is in one of these:\n\n- a.py\n")
+    assert model.requests[-1] == model.requests[-2] == model.requests[-3]
+
+
+@pytest.mark.req("EXE-21", "EXE-23")
+async def test_a_turn_can_be_read_in_full_and_in_brief(owner: Person) -> None:
+    instruction = "Explain it. " + "x" * 3000
+    answer = await execute(owner, instruction)
+    turns = f"/api/sessions/{answer['sessionId']}/turns"
+    turn = (await owner.get(f"{turns}/{answer['turnId']}")).json()
+    assert len(turn["instructionSummary"]) == 1024
+    assert (await owner.get(turn["fullInstructionUrl"])).text == instruction
+    assert (await owner.get(turn["fullAgentAnswerUrl"])).text == answer["text"]
+    sent = (await owner.get(turn["openAIRequestPayloadUrl"])).json()
+    assert sent["input"][-1]["content"][0]["text"].endswith(instruction)
+    assert (await owner.get(turn["openAIResponsePayloadUrl"])).json()["id"] == turn["openAIResponseId"]
+    brief = (await owner.get(f"{turns}/{answer['turnId']}/summary")).json()
+    assert brief["agentAnswerSummary"] == answer["text"]
+    assert (await owner.get(f"{turns}/last")).json() == turn
+    whole = (await owner.get(f"/api/sessions/{answer['sessionId']}")).json()
+    assert [message["role"] for message in whole["messages"]] == ["user", "agent"]
+
+
+async def test_a_replay_says_that_the_request_is_identical(owner: Person) -> None:
+    answer = await execute(owner, "Look", activeFiles=[{"path": "a.py", "content": "a = 1\n"}])
+    made = (await owner.get(f"/api/sessions/{answer['sessionId']}/turns/{answer['turnId']}/replay")).json()
+    assert made["identical"] is True
+    assert made["sentHash"] == made["remadeHash"]
+
+
+@pytest.mark.req("EXE-27")
+async def test_a_rerun_reads_the_files_of_the_repository_again(executing: Served, owner: Person) -> None:
+    asked = {"clientType": "thick", "repo": "project", "activeFiles": [{"path": "notes.md"}]}
+    first = await execute(owner, "Look", **asked)
+    assert first["text"] == "It is in one of these:\n\n- notes.md\n"
+    path = f"/api/sessions/{first['sessionId']}/turns/{first['turnId']}"
+    before = (await owner.get(path)).json()
+    (executing.workspace / "project" / "notes.md").write_text("It has changed.\n")
+    again = (await owner.post(f"{path}/rerun")).json()
+    assert again["turnId"] != first["turnId"]
+    rerun = (await owner.get(f"/api/sessions/{first['sessionId']}/turns/{again['turnId']}")).json()
+    assert rerun["sequenceNumber"] == 2
+    assert rerun["activeFileRefs"][0]["contentHash"] != before["activeFileRefs"][0]["contentHash"]
+    assert (await owner.get(path)).json() == before
+
+
+@pytest.mark.parametrize("path", ["../../stderr", "/etc/passwd"])
+async def test_no_file_outside_the_repository_is_read(owner: Person, path: str) -> None:
+    asked = {"clientType": "thick", "repo": "project", "activeFiles": [{"path": path}]}
+    response = await owner.post(EXECUTE, {"instruction": "Look", **asked})
+    assert problem(response)["code"] == "invalid_input"
+
+
+async def test_a_link_out_of_the_repository_is_not_followed(executing: Served, owner: Person) -> None:
+    (executing.workspace / "project" / "link").symlink_to(executing.home / "stderr")
+    answer = await execute(
+        owner, "Look", clientType="thick", repo="project", activeFiles=[{"path": "link"}, {"path": "gone"}]
+    )
+    assert [warning.partition(" was not sent")[0] for warning in answer["warnings"][:2]] == ["link", "gone"]
+    assert answer["text"].startswith("I was given no file")
+
+
+async def test_the_answer_can_be_heard_as_events(owner: Person) -> None:
+    response = await owner.post(EXECUTE, {"instruction": "Look"}, headers={"Accept": "text/event-stream"})
+    events = events_of(response.text)
+    assert next(data["stage"] for name, _, data in events if name == "stage") == "sessionStarted"
+    text = "".join(data["text"] for name, _, data in events if name == "delta")
+    name, _, answer = events[-1]
+    assert (name, answer["text"]) == ("answer", text)
+    again = await owner.get(f"/api/sessions/{answer['sessionId']}/turns/last")
+    assert again.json()["id"] == answer["turnId"]
+
+
+async def test_the_answer_can_be_heard_in_lines(owner: Person) -> None:
+    response = await owner.post(EXECUTE, {"instruction": "Look"}, headers={"Accept": "application/x-ndjson"})
+    *parts, last = map(json.loads, response.text.splitlines())
+    assert [part["index"] for part in parts] == list(range(len(parts)))
+    assert (last["kind"], last["index"]) == ("final", 99999)
+    assert "".join(part["deltaText"] for part in parts) == last["final"]["text"]
+
+
+async def test_the_client_hears_it_too(owner: Person) -> None:
+    async with Client(owner.url, owner.secret) as client:
+        heard = [event async for event in client.execute({"instruction": "Look"}, key="client-1")]
+        again = [event async for event in client.execute({"instruction": "Look"}, key="client-1")]
+        contexts = await client.contexts()
+        made = await client.replay_turn(again[-1].session_id, again[-1].turn_id)  # type: ignore[union-attr]
+    assert {type(event) for event in heard} == {StageReached, TextAdded, ExecuteResponse}
+    assert again == heard[-1:]
+    assert [context.name for context in contexts.agents] == ["default", "reviewer"]
+    assert made.identical
+
+
+async def test_a_failed_turn_is_an_answer_that_says_so(owner: Person) -> None:
+    answer = await execute(owner, "ERR500")
+    assert (answer["kind"], answer["errorCode"]) == (AnswerKind.ERROR, "model_error")
+    assert "out of order" in answer["errorMessage"]
+
+
+async def test_a_key_with_another_request_is_a_conflict(owner: Person, model: DemoModel) -> None:
+    headers = {"Idempotency-Key": "http-1"}
+    first = await owner.post(EXECUTE, {"instruction": "Once"}, headers=headers)
+    calls = len(model.requests)
+    assert (await owner.post(EXECUTE, {"instruction": "Once"}, headers=headers)).json() == first.json()
+    assert len(model.requests) == calls
+    other = await owner.post(EXECUTE, {"instruction": "Twice"}, headers=headers)
+    assert (other.status_code, problem(other)["code"]) == (409, "idempotency_key_reused")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({}, 400, "invalid_input"),
+        ({"instruction": "   "}, 400, "invalid_input"),
+        ({"instruction": "x" * 1_000_001}, 400, "invalid_input"),
+        ({"instruction": "x" * 10_000_000}, 413, "body_too_large"),
+        ({"instruction": "x", "agentContextId": "nobody"}, 404, "context_not_found"),
+        ({"instruction": "x", "conversationContextId": "nothing"}, 404, "context_not_found"),
+        ({"instruction": "x", "sessionId": "01a1e252-d321-7308-bdae-db93e6f71518"}, 404, "session_not_found"),
+        ({"instruction": "x", "mode": "destroy"}, 400, "invalid_input"),
+    ],
+)
+async def test_what_cannot_be_executed_is_a_problem_and_leaves_nothing(
+    owner: Person, model: DemoModel, body: dict[str, Any], status: int, code: str
+) -> None:
+    calls, before = len(model.requests), (await owner.get("/api/sessions")).json()["total"]
+    response = await owner.post(EXECUTE, body)
+    assert (response.status_code, problem(response)["code"]) == (status, code)
+    assert len(model.requests) == calls
+    assert (await owner.get("/api/sessions")).json()["total"] == before
+
+
+@pytest.mark.req("EXE-19", "EXE-20", "EXE-22")
+async def test_summaries_say_what_was_worked_on_and_how_it_went(executing: Served) -> None:
+    async with open_store(executing.store_url) as store:
+        org = await Organization.found("summaries", executing.url, store)
+        other = await Organization.found("elsewhere", executing.url, store)
+    done = await execute(org.ada, "Done", agentContextId="reviewer", conversationContextId="holdfast")
+    await execute(org.admin, "ERR500", sessionId=done["sessionId"])
+    await execute(org.bob, "Bob's own")
+    await execute(other.ada, "Of another organization")
+
+    async def listed(person: Person, **query: str) -> list[dict[str, Any]]:
+        page = (await person.get("/api/ai/agent/sessions", params=query)).json()
+        assert page["total"] == len(page["sessions"])
+        sessions: list[dict[str, Any]] = page["sessions"]
+        return sessions
+
+    (mine,) = await listed(org.ada)
+    assert (mine["id"], mine["name"], mine["turnCount"]) == (done["sessionId"], "Done", 2)
+    assert (mine["agentContextId"], mine["agentContextName"]) == ("reviewer", "reviewer")
+    assert (mine["conversationContextId"], mine["conversationContextName"]) == ("holdfast", "holdfast")
+    assert (mine["lastTurnStatus"], mine["lastTurnDate"][-1]) == ("failed", "Z")
+    assert len(await listed(org.admin)) == 2
+    assert [each["id"] for each in await listed(org.admin, userId="root")] == [done["sessionId"]]
+    assert [each["name"] for each in await listed(org.admin, userId="bob")] == ["Bob's own"]
+    assert [each["name"] for each in await listed(other.admin)] == ["Of another organization"]
+
+
+async def test_nobody_elses_turn_can_be_run_again_or_replayed(executing: Served) -> None:
+    async with open_store(executing.store_url) as store:
+        org = await Organization.found("mine", executing.url, store)
+        other = await Organization.found("theirs", executing.url, store)
+    answer = await execute(org.ada, "Mine")
+    path = f"/api/sessions/{answer['sessionId']}/turns/{answer['turnId']}"
+    for stranger in (org.bob, other.ada, other.admin):
+        assert (await stranger.post(f"{path}/rerun")).status_code == 404
+        assert (await stranger.get(f"{path}/replay")).status_code == 404
+        response = await stranger.post(EXECUTE, {"instruction": "x", "sessionId": answer["sessionId"]})
+        assert response.status_code == 404
+
+
+async def test_a_running_turn_is_stopped_by_the_route_that_stops_agents(
+    owner: Person, model: DemoModel
+) -> None:
+    async with (
+        owner.client() as client,
+        client.stream(
+            "POST", EXECUTE, json={"instruction": "HANG"}, headers={"Accept": "text/event-stream"}
+        ) as response,
+    ):
+        heard = ""
+        stopped = False
+        async for piece in response.aiter_text():
+            heard += piece
+            if "llmStarted" in heard and not stopped:
+                stopped = True
+                (_, _, stage) = events_of(heard)[0]
+                cancelled = await owner.post(f"/api/sessions/{stage['sessionId']}/cancel")
+                assert cancelled.status_code == 200
+    name, _, answer = events_of(heard)[-1]
+    assert (name, answer["errorCode"]) == ("answer", "interrupted")
+
+
+async def test_without_a_model_the_error_says_how_to_configure_one(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.start()
+    try:
+        response = await owner_of(served).post(EXECUTE, {"instruction": "Look"})
+        assert response.status_code == 503
+        assert "HOLDFAST_MODEL" in problem(response)["detail"]
+    finally:
+        assert served.stop() == 0
