@@ -77,7 +77,11 @@ class Repositories:
         real = Path(os.path.realpath(root / path))
         if real != root and root not in real.parents:
             raise OutsideWorkspace(path, root)
-        if not real.is_dir():
+        try:
+            is_there = real.is_dir()
+        except OSError:  # nothing can have such a name
+            is_there = False
+        if not is_there:
             raise NotFound(f"{path} is not there any more; scan the workspace again.")
         return real
 

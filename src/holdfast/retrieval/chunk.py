@@ -7,7 +7,7 @@ import msgspec
 from holdfast.model.turn import ChunkRef
 
 
-class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+class Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A piece of an indexed file, with its exact text.
 
     An id names a place (a symbol of a file), not a text: after the file has changed, the same id
@@ -53,13 +53,21 @@ class SearchFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A file, or a directory with everything below it."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+EVERYWHERE = SearchFilter()
+
+LIMIT = 8
+"""How many chunks a search gives when it is not told."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a search found."""
+
     chunks: tuple[Chunk, ...] = ()
     """The nearest first."""
     warnings: tuple[str, ...] = ()
 
 
-class Indexed(msgspec.Struct, frozen=True, kw_only=True):
+class Indexed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What one run over a tree found and did, in files unless it says otherwise."""
 
     repository: str
