@@ -151,9 +151,8 @@ def test_a_wrong_setting_is_named(cli: Cli) -> None:
 def test_the_version_and_the_help(cli: Cli) -> None:
     assert cli("--version").stdout == "holdfast 0.1.0\n"
     assert "Durable sessions for AI agents" in cli("--help").stdout
-    assert all(
-        name in cli("db", "-h").stdout for name in ("upgrade", "downgrade", "current", "check", "backup")
-    )
+    commands = cli("db", "-h").stdout
+    assert all(name in commands for name in ("upgrade", "downgrade", "current", "check", "backup"))
 
 
 def test_without_the_extra_the_command_says_what_to_install(cli: Cli) -> None:

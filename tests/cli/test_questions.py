@@ -1,5 +1,6 @@
 """`holdfast ask`, `answer` and `questions`: real processes that talk through files alone."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -9,12 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.cli.prompts import answer_from_text
 from holdfast.errors import InvalidInput
-from holdfast.model.question import Answer, Question
+from holdfast.model.question import Answer, NewQuestionSet, Question
 from holdfast.model.times import iso
+from holdfast.questions import QuestionBox
+from holdfast.questions.wire import question_set_json
 from tests.cli.command import Cli
 from tests.questions.sets import FEATURES, LANGUAGE, SECONDS, OtherProgram, rewrite
 
@@ -47,9 +51,10 @@ def directory(cli: Cli) -> Path:
 
 
 @pytest.fixture
-def asked(cli: Cli, directory: Path) -> str:
+def asked(directory: Path) -> str:
     """The id of a set that waits."""
-    return cli("ask", json.dumps(QUESTIONS), "--no-wait").stdout.strip()
+    questions = msgspec.convert(QUESTIONS["questions"], tuple[Question, ...])
+    return asyncio.run(QuestionBox(directory).ask(NewQuestionSet(questions=questions))).id
 
 
 def first_set(directory: Path) -> str:
@@ -62,8 +67,10 @@ def first_set(directory: Path) -> str:
     raise AssertionError("nothing was asked")
 
 
-def shown(cli: Cli, set_id: str) -> dict[str, Any]:
-    as_json: dict[str, Any] = json.loads(cli("questions", "show", set_id, "--json").stdout)
+def stored(directory: Path, set_id: str) -> dict[str, Any]:
+    """A set as the files have it, in JSON."""
+    question_set = asyncio.run(QuestionBox(directory).get(set_id))
+    as_json: dict[str, Any] = json.loads(json.dumps(question_set_json(question_set)))
     return as_json
 
 
@@ -86,7 +93,7 @@ def test_one_process_asks_and_another_answers(cli: Cli, directory: Path) -> None
         "1. Which language?\n→ Python (Recommended) — Fast to write\n\n"
         "2. Which features do you want?\n→ Auth\n→ Other: 'it\\'s SSO'\n"
     )
-    answered = shown(cli, set_id)
+    answered = json.loads(cli("questions", "show", set_id, "--json").stdout)
     assert (answered["status"], answered["answeredFrom"]) == ("completed", "command line")
     assert answered["answeredBy"]
     assert "readAt" in answered
@@ -123,7 +130,7 @@ def test_questions_come_as_an_argument_a_file_or_on_standard_input(
     typed = text if how in ("pipe", "dash") else ""
     result = cli("ask", *given.get(how, []), "--no-wait", typed=typed)
     assert (result.returncode, result.stderr) == (0, "")
-    assert shown(cli, result.stdout.strip())["questions"] == QUESTIONS["questions"]
+    assert stored(directory, result.stdout.strip())["questions"] == QUESTIONS["questions"]
 
 
 @pytest.mark.req("ASK-07")
@@ -141,7 +148,7 @@ def test_a_wait_ends_after_the_time_that_is_set(cli: Cli, directory: Path, set_b
         4,
         f"Session {set_id} timed out waiting for user response: Timeout waiting for user response",
     )
-    assert shown(cli, set_id)["status"] == "timed_out"
+    assert stored(directory, set_id)["status"] == "timed_out"
     late = cli("answer", set_id, "--answers", YES)
     assert late.stdout.startswith(f"Answered {set_id[:8]}. Its asker no longer waits")
 
@@ -180,7 +187,7 @@ def test_an_interrupted_asker_says_how_to_answer_later(cli: Cli, directory: Path
         "holdfast: Nobody waits any more, but the questions can still be answered: "
         f"holdfast answer {set_id[:8]}\n"
     )
-    assert shown(cli, set_id)["status"] == "abandoned"
+    assert stored(directory, set_id)["status"] == "abandoned"
 
 
 @pytest.mark.req("ASK-17", "ASK-29", "ASK-31")
@@ -222,12 +229,12 @@ def test_what_cannot_be_done_is_one_sentence_and_a_code(
     ],
 )
 def test_answers_that_do_not_fit_are_refused_and_change_nothing(
-    cli: Cli, asked: str, answers: str, sentence: str
+    cli: Cli, directory: Path, asked: str, answers: str, sentence: str
 ) -> None:
     result = cli("answer", asked, "--answers", answers)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert result.stderr.startswith(f"holdfast: {sentence}")
-    assert shown(cli, asked)["status"] == "pending"
+    assert stored(directory, asked)["status"] == "pending"
 
 
 def test_the_first_answer_stands(cli: Cli, asked: str) -> None:
@@ -248,7 +255,7 @@ def test_a_short_id_that_two_sets_share_is_refused_with_both(cli: Cli, directory
     assert cli("answer", alike[0], "--answers", RUST).returncode == 0
 
 
-def test_answering_at_a_terminal(cli: Cli, asked: str) -> None:
+def test_answering_at_a_terminal(cli: Cli, directory: Path, asked: str) -> None:
     with cli.at_terminal("answer", asked[:8]) as terminal:
         terminal.until(
             "1. Language: Which language?\n   1) Python (Recommended) — Fast to write\n   2) Rust\n"
@@ -262,13 +269,13 @@ def test_answering_at_a_terminal(cli: Cli, asked: str) -> None:
         terminal.type("1, 2")
         assert terminal.ended() == 0
         assert f"Answered {asked[:8]}." in terminal.shown
-    assert shown(cli, asked)["answers"] == [
+    assert stored(directory, asked)["answers"] == [
         {"questionIndex": 0, "selectedOption": "Rust"},
         {"questionIndex": 1, "selectedOptions": ["Auth", "Metrics"]},
     ]
 
 
-def test_passing_everything_over_sends_nothing(cli: Cli, asked: str) -> None:
+def test_passing_everything_over_sends_nothing(cli: Cli, directory: Path, asked: str) -> None:
     with cli.at_terminal("answer", asked) as terminal:
         for number in "12":
             terminal.until(f"{number}. ")
@@ -276,7 +283,7 @@ def test_passing_everything_over_sends_nothing(cli: Cli, asked: str) -> None:
             terminal.type("")
         assert terminal.ended() == 2
         assert "Nothing was answered, so nothing was sent." in terminal.shown
-    assert shown(cli, asked)["status"] == "pending"
+    assert stored(directory, asked)["status"] == "pending"
 
 
 def test_without_a_terminal_nobody_is_prompted(cli: Cli, asked: str) -> None:
@@ -360,7 +367,7 @@ def test_what_a_permission_is_asked_for_is_shown_and_cannot_steer_the_terminal(
     assert "x␛[31m" in cli("questions", "list").stdout
 
 
-def test_sets_are_exported_as_markdown_and_as_json(cli: Cli, asked: str) -> None:
+def test_sets_are_exported_as_markdown_and_as_json(cli: Cli, directory: Path, asked: str) -> None:
     cli("answer", asked, "--answers", RUST)
     other = cli("ask", "--simple", "Deploy?", "yes", "no", "--no-wait").stdout.strip()
     markdown = cli("questions", "export").stdout
@@ -371,7 +378,7 @@ def test_sets_are_exported_as_markdown_and_as_json(cli: Cli, asked: str) -> None
     result = cli("questions", "export", asked[:8], "--json", "--output", "sets.json")
     assert result.stdout == "sets.json holds 1 question sets.\n"
     (exported,) = json.loads((cli.home / "sets.json").read_text())
-    assert exported == shown(cli, asked)
+    assert exported == stored(directory, asked)
     assert set(exported["answers"][0]) == {"questionIndex", "selectedOption"}
     refused = cli("questions", "export", "--output", "no/such/place")
     ended_with(refused, 2, "no/such/place cannot be written: No such file or directory.")

@@ -1,5 +1,6 @@
 """`holdfast run` and `holdfast sessions`, as a person and a script use them, with the demo agent."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import open_store
 from tests.agents.worlds import repository
 from tests.cli.command import Cli
 
@@ -29,9 +31,13 @@ def run(cli: Cli, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def session_id(cli: Cli) -> str:
-    listed = json.loads(cli("sessions", "list", "--json").stdout)
-    identity: str = listed["sessions"][0]["id"]
-    return identity
+    """The session that changed last."""
+
+    async def newest() -> str:
+        async with open_store(f"sqlite:///{cli.environment['HOLDFAST_DATA_DIR']}/holdfast.db") as store:
+            return (await store.list()).sessions[0].id
+
+    return asyncio.run(newest())
 
 
 def test_a_prompt_is_run_and_shown_and_kept(cli: Cli) -> None:
