@@ -4,9 +4,9 @@ It speaks what Gemini CLI, codex-acp (OpenAI Responses) and hermes (OpenAI chat 
 The last of these words in the last prompt decides; any other prompt is answered with ANSWER:
 
     TOOLWRITE   asks for a file to be written      SLOW      a word each half second, for a minute
-    TOOLSHELL   asks for a command to be run       FLOOD:n   n words as fast as possible
-    TOOLSLEEP   asks for one that takes long       HANG      says nothing, for a minute
-    TOOLASK     asks for a question to a person    ERR500    fails
+    TOOLSLEEP   asks for a command to be run       FLOOD:n   n words as fast as possible
+    TOOLASK     asks for a question to a person    HANG      says nothing, for a minute
+    ERR500      fails
 
 Once the tool's result is there, the answer quotes it.
 """
@@ -24,8 +24,7 @@ from typing import Any, Protocol, Self
 
 ANSWER = ("The ", "answer ", "is ", "forty-two.")
 WRITTEN_NAME, WRITTEN_TEXT = "hello.txt", "hello\n"
-SHELL_NAME, SHELL_TEXT = "shell.txt", "a shell ran"
-COMMANDS = {"shell": f"printf '{SHELL_TEXT}' > {SHELL_NAME}", "sleep": "sleep 600"}
+COMMANDS = {"sleep": "sleep 600"}
 PATCH_COMMAND = (
     f"apply_patch <<'END'\n*** Begin Patch\n*** Add File: {WRITTEN_NAME}\n+{WRITTEN_TEXT}*** End Patch\nEND"
 )
@@ -39,7 +38,7 @@ QUESTION = {
 """What is asked with the tool of Holdfast's MCP server."""
 INPUT_TOKENS, OUTPUT_TOKENS = 22, 14
 
-ORDER = re.compile(r"\b(TOOLWRITE|TOOLSHELL|TOOLSLEEP|TOOLASK|ERR500|SLOW|FLOOD|HANG)\b(?::(\d+))?")
+ORDER = re.compile(r"\b(TOOLWRITE|TOOLSLEEP|TOOLASK|ERR500|SLOW|FLOOD|HANG)\b(?::(\d+))?")
 WORD_SECONDS = 0.5
 LONG_SECONDS = 60.0
 
@@ -103,8 +102,6 @@ def reply(asked: Asked) -> Iterator[Say | Call | Pause]:
     match asked.order:
         case "TOOLWRITE", _:
             yield Call("write")
-        case "TOOLSHELL", _:
-            yield Call("shell")
         case "TOOLSLEEP", _:
             yield Call("sleep")
         case "TOOLASK", _:
