@@ -37,6 +37,7 @@ from holdfast.execution.orchestrator import Orchestrator
 from holdfast.execution.replay import Replay
 from holdfast.execution.replay import replay as replayed
 from holdfast.model.ids import TurnId
+from holdfast.questions.shown import harmless
 from holdfast.retrieval import open_retrieval
 from holdfast.server.shapes import Contexts
 from holdfast.store import open_store
@@ -207,7 +208,7 @@ async def _execute(
                         status.update(_STAGES.get(event.stage, status.status))
                     elif not as_json:
                         status.stop()
-                        sys.stdout.write(event.text)
+                        sys.stdout.write(harmless(event.text))
                         sys.stdout.flush()
     assert answer is not None
     if as_json:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from holdfast.blobs import Blobs
 from holdfast.errors import TurnEnded
-from holdfast.execution.completing import complete
+from holdfast.execution.completing import complete, keep_answer
 from holdfast.execution.errors import ModelError, Orphaned
 from holdfast.execution.responses import ModelAnswer, Provider
 from holdfast.model.message import Message
@@ -58,13 +58,14 @@ class Recovery:
                 await hold.store.fail_turn(session.id, turn.id, _failure(Orphaned()))
                 return
             log.warning("the turn was left by a process that is gone; its answer was fetched")
+            kept = await keep_answer(self._blobs, session, answer)
             await hold.store.append_messages(session.id, [Message.agent(answer.text)], turn_id=turn.id)
             await complete(
                 hold.store,
-                self._blobs,
                 session,
                 turn,
                 answer,
+                kept,
                 received=self._clock(),
                 kept_for=self._kept_for,
                 warnings=(FETCHED,),

@@ -1,22 +1,23 @@
 """One turn on its way from an instruction to an answer.
 
-Files and chunks are looked up, the request is made, kept and sent, the answer is stored as it comes.
-Blobs are put before the row that names them. Every step is a change of the turn, seen on the change
-feed, and a span.
+Files and chunks are looked up at the same time, the request is made, kept and sent, the answer is
+stored as it comes. Blobs are put before the row that names them, several at once. The turn's row
+says how far it has come, which the change feed carries; each step is told and is a span.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from holdfast.blobs import BlobId, Blobs, blob_url
+from holdfast.blobs.address import blob_id
 from holdfast.execution.chain import Chain, find_chain
-from holdfast.execution.completing import complete
+from holdfast.execution.completing import complete, keep_answer
 from holdfast.execution.errors import ChainLost
 from holdfast.execution.events import Stage, StageReached, Tell
 from holdfast.execution.files import MAX_FILE_BYTES, FileAnalysis, analyse
@@ -80,30 +81,39 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
             chains=self.provider.chains,
             now=self.clock(),
         )
-        files = await self._files(chain)
-        chunks = await self._chunks(chain)
-        item = user_item(self.asked.mode, self.asked.instruction, files.sent, chunks)
+        files, (chunks, warnings) = await asyncio.gather(self._files(chain), self._chunks(chain))
+        known = TurnProgress(
+            active_file_refs=files.refs,
+            chunk_refs=tuple(chunk.ref for chunk in chunks),
+            openai_model=self.parameters.model,
+            warnings=(*((chain.warning,) if chain.warning else ()), *files.warnings, *warnings),
+        )
+        parameters = self.parameters.encoded()
         recipe = Recipe(
-            parameters=await self._put(self.parameters.encoded()),
+            parameters=blob_id(parameters),
             provider=fingerprint,
             previous=chain.previous_response_id,
             compaction=chain.compaction,
         )
+        item = user_item(self.asked.mode, self.asked.instruction, files.sent, chunks)
+        texts = [*(file.text for file in files.sent), *(chunk.text for chunk in chunks)]
+        parts = [parameters, *(text.encode() for text in texts)]
         voice = Voice(self.store, self.session, self.turn, self.tell)
         try:
-            answer = await self._ask(chain, recipe, item, voice)
-            await voice.finish(answer.text)
+            answer = await self._ask(_Request(chain, recipe, item, parts, known), voice)
+            kept, _ = await asyncio.gather(
+                keep_answer(self.blobs, self.session, answer), voice.finish(answer.text)
+            )
         finally:
             await asyncio.shield(voice.end())
-        kept_for = self.limits.kept_for if self.provider.chains else None
         ended = await complete(
             self.store,
-            self.blobs,
             self.session,
             self.turn,
             answer,
+            kept,
             received=self.clock(),
-            kept_for=kept_for,
+            kept_for=self.limits.kept_for if self.provider.chains else None,
         )
         return ended, answer.text
 
@@ -112,60 +122,49 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
             found = await asyncio.to_thread(
                 analyse, self.asked.active_files, chain.files, self.read, limit=self.limits.max_file_bytes
             )
-            await self._keep(file.text for file in found.sent)
-        warnings = (*((chain.warning,) if chain.warning else ()), *found.warnings)
-        if found.refs or warnings:
-            await self._progress(TurnProgress(active_file_refs=found.refs, warnings=warnings))
-        self.reached(Stage.FILES_ANALYSED, f"{len(found.refs)} files, {len(found.sent)} sent")
+        self.reached(Stage.FILES_ANALYSED, f"{len(found.refs)} files, {len(found.sent)} to send")
         return found
 
-    async def _chunks(self, chain: Chain) -> list[SentChunk]:
-        """What retrieval finds for the instruction and the chain has not seen."""
+    async def _chunks(self, chain: Chain) -> tuple[list[SentChunk], tuple[str, ...]]:
+        """What retrieval finds for the instruction and the chain has not seen, and what it warns of."""
         if self.retrieval is None:
-            return []
+            return [], ()
         self.reached(Stage.RAG_STARTED)
+        seen = chain.chunks
         with span("execution.retrieval"):
-            seen = chain.chunks
             found = await self.retrieval.search(
                 self.session.organization,
                 self.asked.instruction,
                 self.wanted,
                 limit=min(MOST, self.limits.chunks + len(seen)),
             )
-            new = [each for each in found.chunks if (each.id, each.content_hash) not in seen]
-            chosen = [SentChunk(each.ref, each.text) for each in new[: self.limits.chunks]]
-            await self._keep(chunk.text for chunk in chosen)
-        if chosen or found.warnings:
-            refs = tuple(chunk.ref for chunk in chosen)
-            await self._progress(TurnProgress(chunk_refs=refs, warnings=found.warnings))
+        new = [each for each in found.chunks if (each.id, each.content_hash) not in seen]
+        chosen = [SentChunk(each.ref, each.text) for each in new[: self.limits.chunks]]
         self.reached(Stage.RAG_COMPLETED, f"{len(chosen)} chunks")
-        return chosen
+        return chosen, found.warnings
 
-    async def _ask(self, chain: Chain, recipe: Recipe, item: dict[str, Any], voice: Voice) -> ModelAnswer:
+    async def _ask(self, request: _Request, voice: Voice) -> ModelAnswer:
         """The model's answer. A chain that the provider has lost is rebuilt from our own history, once."""
-        conversation = chain.conversation_id or self.turn.id
-        if recipe.previous is not None:
+        if request.recipe.previous is not None:
             try:
-                return await self._send([item], recipe, conversation, voice)
+                return await self._send([request.item], request, voice)
             except ChainLost as error:
-                warning = f"CHAIN_REBUILT: {error} Everything said before was sent again."
                 self.reached(Stage.CHAIN_REBUILT, str(error))
-                await self._progress(TurnProgress(warnings=(warning,)))
-                recipe = msgspec.structs.replace(recipe, previous=None)
-                conversation = self.turn.id
-        history = await History(self.store, self.blobs, self.session).before(self.turn, chain.compaction)
-        return await self._send([*history, item], recipe, conversation, voice)
+                request = request.rebuilt(str(error))
+        history = History(self.store, self.blobs, self.session)
+        before = await history.before(self.turn, request.recipe.compaction)
+        return await self._send([*before, request.item], request, voice)
 
-    async def _send(
-        self, items: list[dict[str, Any]], recipe: Recipe, conversation: str, voice: Voice
-    ) -> ModelAnswer:
+    async def _send(self, items: list[dict[str, Any]], request: _Request, voice: Voice) -> ModelAnswer:
+        """Keep the request and what it was made of, say so in the turn, and send it."""
+        recipe = request.recipe
         body = self.parameters.body(items, recipe.previous)
-        payload = await self._put(encoded(body))
+        payload, *_ = await asyncio.gather(*map(self._put, (encoded(body), *request.parts)))
         await self._progress(
-            TurnProgress(
+            msgspec.structs.replace(
+                request.known,
                 openai_request_payload_url=blob_url(payload),
-                openai_model=self.parameters.model,
-                conversation_id=conversation,
+                conversation_id=request.chain.conversation_id if recipe.previous else self.turn.id,
                 recipe=recipe,
             )
         )
@@ -187,10 +186,6 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
     async def _put(self, data: bytes) -> BlobId:
         return await self.blobs.put(self.session.organization, data)
 
-    async def _keep(self, texts: Iterable[str]) -> None:
-        """Keep texts under their own hashes, by which the turn refers to them."""
-        await asyncio.gather(*(self._put(text.encode()) for text in texts))
-
     def reached(self, stage: Stage, message: str | None = None) -> None:
         now = self.clock()
         self.tell(
@@ -202,4 +197,25 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
                 elapsed_ms=max(0, round((now - self.turn.created_at).total_seconds() * 1000)),
                 timestamp=iso(now),
             )
+        )
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """Everything that a request is made of."""
+
+    chain: Chain
+    recipe: Recipe
+    item: dict[str, Any]
+    """The turn's own part of the input."""
+    parts: list[bytes]
+    """What the turn refers to by hash, and must be kept before it does."""
+    known: TurnProgress
+
+    def rebuilt(self, why: str) -> _Request:
+        """The same, with everything that was said before in it."""
+        warning = f"CHAIN_REBUILT: {why} Everything said before was sent again."
+        return msgspec.structs.replace(
+            self,
+            recipe=msgspec.structs.replace(self.recipe, previous=None),
+            known=TurnProgress(warnings=(warning,)),
         )

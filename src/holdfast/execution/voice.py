@@ -46,14 +46,16 @@ class Voice:
         elif text:
             await self.end()
             await self.add(text)
+        await self.end()
 
     async def end(self) -> None:
-        if self._telling is not None:
-            await self._telling
-            self._telling = None
+        """Make the message final. What was not told yet is told then: all of it is stored."""
         if self._stream is not None:
             stream, self._stream = self._stream, None
             await stream.end()
+        if self._telling is not None:
+            telling, self._telling = self._telling, None
+            await telling
 
     async def _tell_stored(self, stream: MessageStream) -> None:
         while self._untold:
