@@ -19,7 +19,7 @@ from holdfast.questions.records import ANSWERS, REQUEST, STATUS
 
 log = logging.getLogger("holdfast.questions")
 
-STEP_MS = 10
+STEP_MS = 5
 """How often the thread asks what happened. Less often, an answer is noticed later; more often, waiting
 costs more than the one or two percent of a processor that it does."""
 
