@@ -44,6 +44,17 @@ async def test_a_chunk_is_found_by_what_it_means(
     await retrieval.close()
 
 
+async def test_a_question_without_a_word_to_look_for_still_has_a_meaning(
+    tmp_path: Path, server: EmbeddingsServer
+) -> None:
+    retrieval = await with_embeddings(tmp_path, server)
+    await retrieval.index(ORGANIZATION, written(tmp_path / "r", FILES))
+    answer = await retrieval.search(ORGANIZATION, "how and why?")
+    assert len(answer.chunks) == 3
+    assert answer.warnings == ()
+    await retrieval.close()
+
+
 BROKEN: list[int | bytes] = [
     500,
     429,

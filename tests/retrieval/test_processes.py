@@ -118,3 +118,41 @@ def test_importing_retrieval_loads_neither_qdrant_nor_tree_sitter() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+MISSING = """
+import asyncio, pathlib, sys
+sys.modules.update(dict.fromkeys({modules!r}))
+from holdfast.config import Settings
+from holdfast.errors import MissingExtra
+from holdfast.retrieval import open_retrieval
+
+async def main() -> None:
+    home = pathlib.Path(sys.argv[1])
+    async with await open_retrieval(Settings(data_dir=home, retrieval={retrieval!r})) as retrieval:
+        try:
+            await retrieval.index("acme", home)
+        except MissingExtra as missing:
+            print(missing)
+
+asyncio.run(main())
+"""
+
+EXTRAS = [
+    (("qdrant_edge",), {}, "retrieval"),
+    (("tree_sitter",), {}, "retrieval"),
+    (("tree_sitter_python",), {}, "retrieval"),
+    (("qdrant_client",), {"url": "http://127.0.0.1:1"}, "qdrant"),
+]
+
+
+@pytest.mark.parametrize(("modules", "chosen", "extra"), EXTRAS)
+def test_what_is_not_installed_is_named(
+    tmp_path: Path, modules: tuple[str, ...], chosen: dict[str, str], extra: str
+) -> None:
+    code = MISSING.format(modules=modules, retrieval=chosen)
+    written(tmp_path, {"a.py": GREETING})
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert f"pip install 'holdfast[{extra}]'" in run.stdout

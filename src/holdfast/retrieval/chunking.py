@@ -210,13 +210,18 @@ def _windows(lines: list[str], span: _Span) -> Iterator[Piece]:
 def _readable(lines: list[str], span: _Span) -> Iterator[tuple[int, int]]:
     """The rows of a span without blank ones at its ends, and without lines that nobody reads."""
     start = span.first
-    for row in range(span.first, span.last + 2):
-        if row > span.last or len(lines[row]) > LONGEST_LINE:
-            first, last = start, row - 1
-            while first <= last and not lines[first].strip():
-                first += 1
-            while last >= first and not lines[last].strip():
-                last -= 1
-            if first <= last:
-                yield first, last
-            start = row + 1
+    if max(map(len, lines[start : span.last + 1])) > LONGEST_LINE:
+        for row in range(start, span.last + 1):
+            if len(lines[row]) > LONGEST_LINE:
+                yield from _trimmed(lines, start, row - 1)
+                start = row + 1
+    yield from _trimmed(lines, start, span.last)
+
+
+def _trimmed(lines: list[str], first: int, last: int) -> Iterator[tuple[int, int]]:
+    while first <= last and not lines[first].strip():
+        first += 1
+    while last >= first and not lines[last].strip():
+        last -= 1
+    if first <= last:
+        yield first, last

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 from holdfast.retrieval.vectors import SparseVector
 
@@ -57,25 +58,34 @@ STOP_WORDS = frozenset(f"{_ENGLISH} {_KEYWORDS}".split())
 
 def document_vector(path: str, symbol: str | None, text: str) -> SparseVector:
     """The weights of a chunk's terms, of those in its path and its symbol, too."""
-    counts = Counter(terms(text))
-    counts.update(terms(path))
-    for term in terms(symbol or ""):
-        counts[term] += SYMBOL_WEIGHT
+    counts = Counter(_dimensions(text))
+    counts.update(_dimensions(path))
+    for dimension in _dimensions(symbol or ""):
+        counts[dimension] += SYMBOL_WEIGHT
     length = K1 * (1 - B + B * counts.total() / AVERAGE_LENGTH)
-    return _vector((term, count * (K1 + 1) / (count + length)) for term, count in counts.items())
+    weights = {count: count * (K1 + 1) / (count + length) for count in set(counts.values())}
+    return SparseVector(list(counts), [weights[count] for count in counts.values()])
 
 
 def query_vector(text: str) -> SparseVector:
     """Every term of a question counts the same."""
-    return _vector((term, 1.0) for term in dict.fromkeys(terms(text)))
+    asked = dict.fromkeys(_dimensions(text), 1.0)
+    return SparseVector(list(asked), list(asked.values()))
 
 
-def terms(text: str) -> Iterable[str]:
-    for word in _WORD.findall(text):
-        yield from _terms_of(word)
+def terms(text: str) -> Iterator[str]:
+    return chain.from_iterable(map(_terms_of, _WORD.findall(text)))
 
 
-@lru_cache(maxsize=1 << 16)
+def _dimensions(text: str) -> Iterator[int]:
+    return chain.from_iterable(map(_dimensions_of, _WORD.findall(text)))
+
+
+@lru_cache(maxsize=1 << 17)
+def _dimensions_of(word: str) -> tuple[int, ...]:
+    return tuple(zlib.crc32(term.encode()) for term in _terms_of(word))
+
+
 def _terms_of(word: str) -> tuple[str, ...]:
     if len(word) > LONGEST:
         return ()
@@ -113,12 +123,3 @@ _ENDINGS = (
     ("e", ""),
 )
 """The first that fits is cut off. A word's stem is no word: `parse`, `parsed` and `parser` are all `pars`."""
-
-
-def _vector(weights: Iterable[tuple[str, float]]) -> SparseVector:
-    """A vector's dimensions are unique: of two terms that share one, the weights are added."""
-    dimensions: dict[int, float] = {}
-    for term, weight in weights:
-        dimension = zlib.crc32(term.encode())
-        dimensions[dimension] = dimensions.get(dimension, 0.0) + weight
-    return SparseVector(list(dimensions), list(dimensions.values()))

@@ -8,6 +8,7 @@ among the organization's own chunks, so not even a score tells of others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -89,6 +90,7 @@ class VectorIndex:
         return 0 if collection is None else await collection.count(own)
 
 
+@lru_cache(maxsize=64)
 def namespace_of(organization: str) -> UUID:
     return uuid5(NAMESPACE, label(organization, "organization"))
 
