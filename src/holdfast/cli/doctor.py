@@ -34,6 +34,8 @@ PARTS = {
     "client": "httpx2",
     "server": "fastapi",
     "blobs": "obstore",
+    "retrieval": "qdrant-edge-py",
+    "qdrant": "qdrant-client",
     "otel": "opentelemetry-sdk",
 }
 """The extras, each with a package that only it needs."""
