@@ -102,9 +102,10 @@ async def test_what_is_not_there_and_what_is_not_done_there(org: Organization, s
 
 async def test_a_flood_of_headers_is_cut_off(served: Served) -> None:
     flood = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X-Filler: y\r\n" * 10_000
-    assert (await _said(served, flood)).startswith((b"HTTP/1.1 431 ", b""))
     long = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"y" * 200_000
-    assert (await _said(served, long)).startswith((b"HTTP/1.1 431 ", b""))
+    for request in (flood, long):
+        # A connection that is closed before all was read may lose the answer on its way.
+        assert (await _said(served, request))[:13] in (b"HTTP/1.1 431 ", b"")
     await _is_well(served)
 
 

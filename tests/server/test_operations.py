@@ -26,6 +26,7 @@ async def test_figures_for_prometheus(store: Store, org: Organization) -> None:
     route = "/api/sessions/{id}/events"
     assert float(figures[f'holdfast_http_requests_total{{method="GET",route="{route}",status="200"}}']) >= 1
     assert {"holdfast_commits", "holdfast_changes", "holdfast_turns_pending"} <= set(figures)
+    assert float(figures["holdfast_prompts_queued"]) >= 0
     assert {"holdfast_feed_lag_seconds_count", "holdfast_feed_listeners", "holdfast_agents_running"} <= set(
         figures
     )

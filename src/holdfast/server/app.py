@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path
+from random import getrandbits
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 from fastapi import FastAPI
@@ -100,7 +100,7 @@ class _Observed:
             await send(message)
 
         try:
-            with bound(request=uuid4().hex[:12], **_names_in(scope["path"])):
+            with bound(request=f"{getrandbits(48):012x}", **_names_in(scope["path"])):
                 await self._app(scope, receive, noting)
         finally:
             route = getattr(scope.get("route"), "path", "other")

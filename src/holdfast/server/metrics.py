@@ -31,6 +31,9 @@ class Metrics:
         )
         self.sessions = Gauge("holdfast_sessions", "Sessions.", ["status"], registry=registry)
         self.pending = Gauge("holdfast_turns_pending", "Turns not yet ended.", registry=registry)
+        self.queued = Gauge(
+            "holdfast_prompts_queued", "Prompts that wait for their agent.", registry=registry
+        )
         self.commits = Gauge(
             "holdfast_commits", "Commits of this process since it started.", registry=registry
         )

@@ -64,22 +64,25 @@ class Query(BaseModel):
     )
 
 
-def _parts(request: Request) -> Parts:
+# What a request depends on is asked for by coroutines: FastAPI runs plain functions in threads.
+
+
+async def _parts(request: Request) -> Parts:
     parts: Parts = request.app.state.parts
     return parts
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.scope["holdfast.caller"]
     return caller
 
 
-def _view(request: Request) -> Store:
-    return _parts(request).store.as_principal(_caller(request).principal)
+async def _view(request: Request) -> Store:
+    return (await _parts(request)).store.as_principal((await _caller(request)).principal)
 
 
-def _admin(request: Request) -> Caller:
-    caller = _caller(request)
+async def _admin(request: Request) -> Caller:
+    caller = await _caller(request)
     if not caller.principal.is_admin:
         raise AccessDenied("Only an admin of the organization may do this.")
     return caller

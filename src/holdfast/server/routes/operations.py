@@ -45,6 +45,7 @@ async def get_metrics(parts: PartsOf) -> Response:
     for status, count in (await parts.store.count_sessions()).items():
         metrics.sessions.labels(status.value).set(count)
     metrics.pending.set(len(await parts.store.as_system().pending_turns()))
+    metrics.queued.set(sum(max(0, agent.turns - 1) for agent in parts.supervisor.agents.values()))
     commits, changes = parts.store.commits
     metrics.commits.set(commits)
     metrics.changes.set(changes)

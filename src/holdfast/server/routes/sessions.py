@@ -169,6 +169,26 @@ async def get_session(
     return StreamingResponse(_whole(head, view.history_json(session.id)), media_type=JSON)
 
 
+@router.get("/{id}/messages", responses=answers(shapes.MessagePage, 200, 404))
+async def list_messages(
+    session_id: SessionPath, wanted: Annotated[History, QueryOf()], view: View
+) -> Response:
+    """Messages in order, from the first one on, or backwards from `before`."""
+    forwards = wanted.before is None
+    page = await view.history_page_json(
+        session_id,
+        HistoryOptions(
+            limit=wanted.limit,
+            after=wanted.after or 0 if forwards else wanted.after,
+            before=wanted.before,
+            since=_moment(wanted.since),
+        ),
+    )
+    following = page.newer if forwards else page.older
+    end = b"null" if following is None else str(following).encode()
+    return Response(b'{"messages":[' + page.text + b'],"next":' + end + b"}", media_type=JSON)
+
+
 @router.patch("/{id}", responses=answers(shapes.Session, 200, 404, 409))
 async def patch_session(session_id: SessionPath, patch: Patch, parts: PartsOf, view: View) -> Response:
     """Change a session. What is left out stays as it is; null clears a text."""
@@ -241,26 +261,6 @@ async def set_config(session_id: SessionPath, body: Config, parts: PartsOf, view
     """Set one of the options that the agent offers."""
     session = await parts.supervisor.set_config(view, session_id, body.config_id, body.value)
     return await _decided(view, "session.config", session)
-
-
-@router.get("/{id}/messages", responses=answers(shapes.MessagePage, 200, 404))
-async def list_messages(
-    session_id: SessionPath, wanted: Annotated[History, QueryOf()], view: View
-) -> Response:
-    """Messages in order, from the first one on, or backwards from `before`."""
-    forwards = wanted.before is None
-    page = await view.history_page_json(
-        session_id,
-        HistoryOptions(
-            limit=wanted.limit,
-            after=wanted.after or 0 if forwards else wanted.after,
-            before=wanted.before,
-            since=_moment(wanted.since),
-        ),
-    )
-    following = page.newer if forwards else page.older
-    end = b"null" if following is None else str(following).encode()
-    return Response(b'{"messages":[' + page.text + b'],"next":' + end + b"}", media_type=JSON)
 
 
 @router.get("/{id}/turns", responses=answers(shapes.Turns, 200, 404))
