@@ -1,5 +1,6 @@
 """An index and the processes around it: one owner at a time, and nothing lost when that one is killed."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from typing import IO
 import pytest
 
 from holdfast.retrieval.edge import EdgeEngine
-from holdfast.retrieval.errors import IndexDamaged, IndexInUse
+from holdfast.retrieval.errors import IndexDamaged, IndexInUse, IndexUnavailable
 from holdfast.retrieval.vector_index import VectorIndex, namespace_of, point_id
 from holdfast.retrieval.vectors import Filter, HasId
 from tests.retrieval.trees import GREETING, ORGANIZATION, found, opened, written
@@ -100,6 +101,25 @@ async def test_a_damaged_index_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(IndexDamaged, match="Delete that directory"):
         await damaged.search(ORGANIZATION, "farewell")
     await damaged.close()
+
+
+async def test_an_index_that_cannot_be_made_says_where(tmp_path: Path) -> None:
+    written(tmp_path / "data" / "index" / "c1t1", {f"{shard_in(tmp_path).name}.new": "in the way"})
+    retrieval = await opened(tmp_path)
+    with pytest.raises(IndexUnavailable, match="No index can be made in"):
+        await retrieval.index(ORGANIZATION, written(tmp_path / "r", {"a.py": GREETING}))
+    await retrieval.close()
+
+
+async def test_who_stops_waiting_while_an_index_opens_leaves_it_open_for_the_next(tmp_path: Path) -> None:
+    engine = EdgeEngine(tmp_path / "index", "v1", None)
+    impatient = asyncio.create_task(engine.collection(ORGANIZATION, create=True))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+    assert await engine.collection(ORGANIZATION, create=False) is not None
+    await engine.close()
 
 
 async def test_a_half_made_index_is_made_anew(tmp_path: Path) -> None:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
 AT_ONCE = 200
 """How many points are written at a time: some 20 ms during which nothing else runs."""
 
@@ -73,7 +72,11 @@ class EdgeEngine:
                 shard = self._version / str(namespace_of(organization))
                 if not create and not await asyncio.to_thread(shard.is_dir):
                     return None
-                self._collections[organization] = await asyncio.to_thread(self._open, shard)
+                opening = asyncio.create_task(asyncio.to_thread(self._open, shard))
+                try:
+                    await asyncio.shield(opening)
+                finally:  # whoever does not wait any longer leaves it open for the next
+                    self._collections[organization] = await opening
             return self._collections[organization]
 
     async def close(self) -> None:
@@ -93,11 +96,14 @@ class EdgeEngine:
         self._version.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._ownership is None:
             self._ownership = Ownership(self._directory)
-        try:
-            if not shard.is_dir():
+        if not shard.is_dir():
+            try:
                 _make(shard, self._dimensions)
+            except Exception as error:  # the engine knows one kind only
+                raise IndexUnavailable(f"No index can be made in {shard}: {error}.") from error
+        try:
             return EdgeCollection(EdgeShard.load(str(shard)))
-        except Exception as error:  # the engine knows one kind only
+        except Exception as error:
             raise IndexDamaged(shard, error) from error
 
 

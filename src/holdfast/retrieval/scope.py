@@ -50,7 +50,7 @@ def filter_of(wanted: SearchFilter, workspaces: Mapping[str, Workspace]) -> Filt
 def within(*paths: str) -> tuple[Condition, ...]:
     """The condition that a path is one of these, or below one of them; none for the whole tree."""
     cleaned = [path.removeprefix("./").strip("/") for path in paths]
-    if not all(path not in ("", ".") for path in cleaned) or not cleaned:
+    if not cleaned or any(path in ("", ".") for path in cleaned):
         return ()
     below = tuple(MatchPrefix(PATH, f"{path}/") for path in cleaned)
     return (Filter(should=(Match(PATH, cleaned), *below)),)
