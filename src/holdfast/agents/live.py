@@ -310,16 +310,20 @@ class LiveAgent:
         self, status: SessionStatus, reason: str | None, said: str, details: dict[str, Any]
     ) -> None:
         await self._recorder.end_turn()
-        for turn, _ in self._turns:
-            why = said if turn is self._running else NEVER_SENT
-            failure = TurnFailure(errors=(why,), stop_reason=reason)
-            with suppress(TurnEnded):
-                await self._store.fail_turn(self.session_id, turn.id, failure)
+        # All at once, so that thousands that wait share a few commits: a server has ten seconds to stop.
+        await asyncio.gather(*(self._fail_unanswered(turn, reason, said) for turn, _ in self._turns))
         self._turns.clear()
         shown = f"{said}\n{details['stderr']}" if details.get("stderr") else said
         await self._recorder.note(shown, **details)
         await self._store.patch(self.session_id, SessionPatch(status=status, status_reason=reason))
         await self._store.forget_process(self.process.pid)
+
+    async def _fail_unanswered(self, turn: Turn, reason: str | None, said: str) -> None:
+        why = said if turn is self._running else NEVER_SENT
+        with suppress(TurnEnded):
+            await self._store.fail_turn(
+                self.session_id, turn.id, TurnFailure(errors=(why,), stop_reason=reason)
+            )
 
     # Turns
 
