@@ -39,7 +39,7 @@ class Search(Body):
     workspace: Label | None = None
     language: Label | None = None
     path: Text | None = None
-    limit: Annotated[int, BeforeValidator(integral), Field(ge=1, le=MOST)] = LIMIT
+    limit: Annotated[int, Field(ge=1, le=MOST), BeforeValidator(integral)] = LIMIT
 
 
 class Index(Body):
