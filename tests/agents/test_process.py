@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.agents.process import SESSION_MARK, AgentProcess, start_time, sweep
 from tests.agents.scripts import members, script
+from tests.agents.worlds import SECONDS
 
 
 async def start(tmp_path: Path, body: str, **environment: str) -> AgentProcess:
@@ -60,7 +61,7 @@ async def test_the_exit_is_seen_with_its_code_or_signal(tmp_path: Path, body: st
 async def test_an_exit_is_seen_although_a_helper_holds_the_pipes(tmp_path: Path) -> None:
     helper = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); sys.exit(3)"
     process = await start(tmp_path, helper)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         assert await process.exited == 3
     assert members(process.pid) != []
     await process.end()
@@ -91,7 +92,7 @@ async def test_nothing_is_left_of_an_agent_that(tmp_path: Path, kind: str) -> No
         assert "ready" in await read_line(process)
     await process.end()
     assert members(process.pid) == []
-    assert process.exited.done() or await asyncio.wait_for(asyncio.shield(process.exited), 10) is not None
+    assert await asyncio.wait_for(asyncio.shield(process.exited), SECONDS) is not None
 
 
 async def test_what_a_dead_server_left_is_swept_and_a_stranger_is_not(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from holdfast.store.options import HistoryOptions
 
 T = TypeVar("T")
 
-SECONDS = 30
+SECONDS = 100
 """How long a test waits for what must happen."""
 
 

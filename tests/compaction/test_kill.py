@@ -17,7 +17,7 @@ from holdfast.testing.compaction import check_shown
 from tests.compaction.sessions import COUNTER, conversation, filled
 
 KILLS = 6
-SECONDS = 60
+SECONDS = 100
 
 
 async def compact_until_killed(url: str, session: SessionId, words: int, patience: float) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.model.times import from_ms, iso
 
-SECONDS = 30
+SECONDS = 100
 """How long a condition may take to become true. Far more than it ever does: a bound, not a measure."""
 
 LANGUAGE = Question(

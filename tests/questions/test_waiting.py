@@ -24,7 +24,18 @@ from holdfast.questions.errors import (
 )
 from holdfast.questions.folder import SLOW_WRITER_SECONDS
 from holdfast.questions.watch import Watcher
-from tests.questions.sets import NEW, RUST, Clock, OtherProgram, age, just_written, read, rewrite, until
+from tests.questions.sets import (
+    NEW,
+    RUST,
+    SECONDS,
+    Clock,
+    OtherProgram,
+    age,
+    just_written,
+    read,
+    rewrite,
+    until,
+)
 
 OLD = timedelta(seconds=SLOW_WRITER_SECONDS + 1)
 THEIRS = {"questionIndex": 0, "selectedOption": "Rust"}
@@ -383,6 +394,6 @@ async def test_a_directory_that_cannot_be_watched_is_said_and_does_not_stop_a_wa
 async def _told_of(changes: AsyncGenerator[frozenset[QuestionSetId], None], set_id: str) -> None:
     """Several writes to one set may be told of one by one or together."""
     told: frozenset[QuestionSetId] = frozenset()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while set_id not in told:
             told = await anext(changes)

@@ -28,7 +28,7 @@ async def worker(url: str, role: str) -> AsyncIterator[asyncio.subprocess.Proces
 
 async def line(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(100):
         return (await process.stdout.readline()).decode().strip()
 
 

@@ -17,7 +17,7 @@ from holdfast.model.principal import LOCAL
 from holdfast.server.doorkeeper import Doorkeeper
 from holdfast.server.presence import Presence
 
-SECONDS = 30
+SECONDS = 100
 """How long anything may take. Far more than it ever does: a bound, not a measure."""
 
 

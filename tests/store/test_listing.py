@@ -168,7 +168,7 @@ async def test_the_order_by_activity_catches_up_by_itself(store_url: str, clock:
 
 
 async def eventually(store: Store, newest: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while (await store.list()).sessions[0].id != newest:  # noqa: ASYNC110  # it is a database that changes
             await asyncio.sleep(0.01)
     assert (await store.list()).sessions[0].id == newest

@@ -18,7 +18,7 @@ import pyte
 import pytest
 
 from holdfast.model.question import Answer, QuestionStatus
-from tests.questions.sets import until
+from tests.questions.sets import SECONDS, until
 from tests.tui.driver import Desk
 from tests.tui.sets import EDIT, ONE, PLAN
 
@@ -66,7 +66,7 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     async def ends(self) -> int:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS):
             return await self.process.wait()
 
 

@@ -19,7 +19,7 @@ from tests.server.servers import Served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-SECONDS = 30
+SECONDS = 100
 """How long anything may take. Far more than it ever does: a bound, not a measure."""
 
 expect.set_options(timeout=SECONDS * 1000)

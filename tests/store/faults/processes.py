@@ -10,7 +10,7 @@ from typing import Any
 
 Report = dict[str, Any]
 
-SECONDS = 30
+SECONDS = 100
 """How long a condition may take to become true. Far more than it ever does: a bound, not a measure."""
 
 
