@@ -100,7 +100,7 @@ async def test_an_answer_that_is_cut_off_for_good_keeps_what_was_said(world: Wor
 
 async def test_a_turn_can_be_stopped(world: World) -> None:
     async with world.orchestrator() as orchestrator:
-        running = await orchestrator.start(world.store, asked("HANG"))
+        _, running = await orchestrator.start(world.store, asked("HANG"))
         await until(lambda: bool(world.model.requests))
         (session,) = await world.store.list()
         await orchestrator.cancel_turn(world.store, session.id)
@@ -111,7 +111,7 @@ async def test_a_turn_can_be_stopped(world: World) -> None:
 async def test_a_shutdown_ends_the_turns_that_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.execution.orchestrator.SHUTDOWN_SECONDS", 0.1)
     async with world.orchestrator() as orchestrator:
-        running = await orchestrator.start(world.store, asked("HANG"))
+        _, running = await orchestrator.start(world.store, asked("HANG"))
         await until(lambda: bool(world.model.requests))
     await failed_turn(world, await running, "shutdown")
     with pytest.raises(ShuttingDown):

@@ -12,14 +12,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from holdfast.agents.supervisor import Supervisor
-from holdfast.model.content import TextContent
-from holdfast.model.ids import RepoId, TurnId
-from holdfast.model.message import Message, Role
+from holdfast.model.ids import RepoId
 from holdfast.model.session import NewSession
-from holdfast.model.turn import Turn, TurnStatus
-from holdfast.routing.events import MessageEnded, Outgoing, TextAdded, TurnEnded, TurnStarted
+from holdfast.model.turn import Turn
+from holdfast.routing.events import Outgoing, TurnStarted
+from holdfast.routing.following import follow_turn
 from holdfast.routing.runner import Exchange
-from holdfast.store.options import Changes
 
 STOP_SECONDS = 10.0
 """How long a chat waits for its agent to end an interrupted turn."""
@@ -41,15 +39,10 @@ class AgentRunner:
         since = (await store.get_session(session_id)).rev
         turn = await self._supervisor.prompt(store, session_id, exchange.text)
         yield TurnStarted(exchange.decision, exchange.session, turn)
-        answer = _Answer(turn.id)
         try:
-            async with aclosing(store.follow(session_id, since)) as items:
-                async for changes in items:
-                    for event in answer.told(changes):
-                        yield event
-                    if ended := answer.ended(changes):
-                        yield TurnEnded(ended)
-                        return
+            async with aclosing(follow_turn(store, turn, since)) as events:
+                async for event in events:
+                    yield event
         except (asyncio.CancelledError, GeneratorExit):
             await asyncio.shield(self._stop(exchange, turn))
             raise
@@ -58,50 +51,10 @@ class AgentRunner:
         """Have the agent stop, and wait until the turn says so; the next prompt waits for that anyway."""
         store, session_id = exchange.store, exchange.session.id
         await self._supervisor.cancel_turn(store, session_id)
-        answer = _Answer(turn.id)
         with suppress(TimeoutError):
             async with (
                 asyncio.timeout(STOP_SECONDS),
-                aclosing(store.follow(session_id, turn.rev - 1)) as items,
+                aclosing(follow_turn(store, turn, turn.rev - 1)) as events,
             ):
-                async for changes in items:
-                    if answer.ended(changes):
-                        return
-
-
-class _Answer:
-    """How much of a turn's messages was told."""
-
-    def __init__(self, turn_id: TurnId) -> None:
-        self._turn_id = turn_id
-        self._told: dict[str, int] = {}
-        """Characters told, of the texts that are still being said."""
-
-    def told(self, changes: Changes) -> list[Outgoing]:
-        events: list[Outgoing] = []
-        for message in changes.messages:
-            if message.turn_id == self._turn_id and message.role is not Role.USER:
-                events += self._message(message)
-        for delta in changes.deltas:
-            if delta.message_id in self._told:
-                self._told[delta.message_id] += len(delta.text)
-                events.append(TextAdded(delta.text))
-        return events
-
-    def ended(self, changes: Changes) -> Turn | None:
-        for turn in changes.turns:
-            if turn.id == self._turn_id and turn.status is not TurnStatus.PENDING:
-                return turn
-        return None
-
-    def _message(self, message: Message) -> list[Outgoing]:
-        assert message.id is not None
-        events: list[Outgoing] = []
-        if message.role is Role.AGENT and isinstance(message.content, TextContent):
-            if rest := message.text[self._told.get(message.id, 0) :]:
-                events.append(TextAdded(rest))
-            self._told[message.id] = len(message.text)
-        if not message.open:
-            self._told.pop(message.id, None)
-            events.append(MessageEnded(message))
-        return events
+                async for _ in events:
+                    pass

@@ -169,7 +169,7 @@ class OwnExecution:
     ) -> AsyncGenerator[ExecutionEvent | ExecuteResponse, None]:
         told: asyncio.Queue[ExecutionEvent | None] = asyncio.Queue()
         asked = normalized(request)
-        running = await self._orchestrator.start(self._store, asked, key=key, tell=told.put_nowait)
+        _, running = await self._orchestrator.start(self._store, asked, key=key, tell=told.put_nowait)
         running.add_done_callback(lambda _: told.put_nowait(None))
         while (event := await told.get()) is not None:
             yield event

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -63,6 +63,22 @@ TITLE_LENGTH = 80
 
 ReadFile = Callable[[str, str], bytes | str]
 """The content of a file, by its repository and path; or the sentence that says why it cannot be had."""
+
+
+INTERRUPTED = "interrupted"
+"""Why a turn is cancelled, unless it is for a shutdown."""
+
+STOPPED = {
+    INTERRUPTED: ("The turn was stopped.", INTERRUPTED),
+    "shutdown": ("Holdfast was shut down while the model was at work.", "shutdown"),
+}
+
+
+class Running(NamedTuple):
+    """A turn that was opened, and its answer."""
+
+    turn: Turn
+    answer: asyncio.Task[ExecuteResponse]
 
 
 class Orchestrator:
@@ -116,14 +132,22 @@ class Orchestrator:
         self, view: Store, asked: ExecutionInput, *, key: str | None = None, tell: Tell | None = None
     ) -> ExecuteResponse:
         """Open a turn for an instruction, and give its answer."""
-        return await asyncio.shield(await self.start(view, asked, key=key, tell=tell))
+        return await asyncio.shield((await self.start(view, asked, key=key, tell=tell)).answer)
 
     async def start(
-        self, view: Store, asked: ExecutionInput, *, key: str | None = None, tell: Tell | None = None
-    ) -> asyncio.Task[ExecuteResponse]:
+        self,
+        view: Store,
+        asked: ExecutionInput,
+        *,
+        key: str | None = None,
+        tell: Tell | None = None,
+        said: Sequence[Message] = (),
+        leased: bool = False,
+    ) -> Running:
         """Open a turn for an instruction. It runs on, whether or not anybody waits for the answer.
 
-        A call that is repeated with its key gives the same turn's answer, once that has ended.
+        A call that is repeated with its key gives the same turn. `said` is what the instruction is in
+        the session, where that is more than its text; a `leased` view has the session's turn already.
         """
         wanted = None if key is None else ExecutionKey(key, _request_hash(asked))
         if wanted is not None and (earlier := await self._earlier(view, wanted)):
@@ -131,12 +155,17 @@ class Orchestrator:
         if self._closing:
             raise ShuttingDown()
         try:
-            return await self._begin(view, asked, wanted, tell or _unheard)
+            execution = await self._begin(view, asked, wanted, tell or _unheard, said)
         except KeyTaken:
             assert wanted is not None
             earlier = await self._earlier(view, wanted)
             assert earlier is not None
             return earlier
+        turn = execution.turn
+        running = asyncio.get_running_loop().create_task(self._run(execution, leased=leased))
+        self._running[turn.id] = running
+        running.add_done_callback(lambda _: self._running.pop(turn.id, None))
+        return Running(turn, running)
 
     async def rerun(
         self,
@@ -202,8 +231,14 @@ class Orchestrator:
     # Parts of the above
 
     async def _begin(
-        self, view: Store, asked: ExecutionInput, key: ExecutionKey | None, tell: Tell
-    ) -> asyncio.Task[ExecuteResponse]:
+        self,
+        view: Store,
+        asked: ExecutionInput,
+        key: ExecutionKey | None,
+        tell: Tell,
+        said: Sequence[Message],
+    ) -> Execution:
+        """A turn that is open, and everything that it takes to run it."""
         contexts = await self.contexts.of(view)
         session = None if asked.session_id is None else await self._existing(view, asked.session_id)
         agent, conversation = _resolved(contexts, asked, session)
@@ -213,7 +248,7 @@ class Orchestrator:
         if session is None:
             session = await view.create_session(_opening(asked, agent, conversation))
         try:
-            turn = await self._open_turn(view, session, asked, key)
+            turn = await self._open_turn(view, session, asked, key, said)
         except BaseException:
             if created:
                 await asyncio.shield(self._store.delete(session.id))
@@ -236,10 +271,7 @@ class Orchestrator:
         if created:
             execution.reached(Stage.SESSION_STARTED)
         execution.reached(Stage.TURN_CREATED)
-        running = asyncio.get_running_loop().create_task(self._run(execution))
-        self._running[turn.id] = running
-        running.add_done_callback(lambda _: self._running.pop(turn.id, None))
-        return running
+        return execution
 
     async def _existing(self, view: Store, session_id: SessionId) -> Session:
         session = await view.get_session(session_id)
@@ -249,7 +281,12 @@ class Orchestrator:
         return session
 
     async def _open_turn(
-        self, view: Store, session: Session, asked: ExecutionInput, key: ExecutionKey | None
+        self,
+        view: Store,
+        session: Session,
+        asked: ExecutionInput,
+        key: ExecutionKey | None,
+        said: Sequence[Message],
     ) -> Turn:
         """The pending turn. Its instruction is a blob before there is a row that names it."""
         blob = await self._blobs.put(session.organization, asked.instruction.encode())
@@ -258,30 +295,21 @@ class Orchestrator:
             full_instruction_url=blob_url(blob),
             mode=asked.mode,
         )
-        said = [Message.user(asked.instruction)]
+        said = said or [Message.user(asked.instruction)]
         return await view.add_turn(session.id, new, said=said, owned=True, key=key)
 
-    async def _run(self, execution: Execution) -> ExecuteResponse:
+    async def _run(self, execution: Execution, *, leased: bool) -> ExecuteResponse:
         """Run a turn to its end, whatever that is."""
         session, turn = execution.session, execution.turn
         with bound(session=session.id, turn=turn.id), span("execution.turn"):
             text: str | None = None
             try:
-                async with self._order.setdefault(session.id, asyncio.Lock()):
-                    hold = await take_hold(execution.store, session.id)
-                    self._holds[session.id] = hold
-                    try:
-                        execution.store = hold.store
-                        ended, text = await hold.during(execution.run())
-                    finally:
-                        del self._holds[session.id]
-                        await asyncio.shield(_release(hold))
+                ended, text = await (execution.run() if leased else self._in_its_turn(execution))
             except TurnInterrupted:
-                ended = await self._fail(execution, "The turn was stopped.", "interrupted")
-            except asyncio.CancelledError:
-                ended = await asyncio.shield(
-                    self._fail(execution, "Holdfast was shut down while the model was at work.", "shutdown")
-                )
+                ended = await self._fail(execution, *STOPPED[INTERRUPTED])
+            except asyncio.CancelledError as stopped:
+                why = STOPPED[INTERRUPTED if stopped.args == (INTERRUPTED,) else "shutdown"]
+                ended = await asyncio.shield(self._fail(execution, *why))
             except HoldfastError as error:
                 log.warning("the turn failed: %s", error)
                 ended = await self._fail(execution, str(error), error.code)
@@ -290,6 +318,19 @@ class Orchestrator:
                 ended = await self._fail(execution, f"{type(error).__name__}: {error}", "error")
             await self._after(execution, ended)
             return await response_of(self._blobs, session, ended, text)
+
+    async def _in_its_turn(self, execution: Execution) -> tuple[Turn, str]:
+        """Run it when those before it have ended, here and elsewhere."""
+        session_id = execution.session.id
+        async with self._order.setdefault(session_id, asyncio.Lock()):
+            hold = await take_hold(execution.store, session_id)
+            self._holds[session_id] = hold
+            try:
+                execution.store = hold.store
+                return await hold.during(execution.run())
+            finally:
+                del self._holds[session_id]
+                await asyncio.shield(_release(hold))
 
     async def _fail(self, execution: Execution, why: str, code: str) -> Turn:
         """End a turn as failed; as it has ended already, where somebody else was earlier."""
@@ -313,20 +354,21 @@ class Orchestrator:
         if completed and self._compaction is not None:
             self._compaction.after_run(session.id)
 
-    async def _earlier(self, view: Store, wanted: ExecutionKey) -> asyncio.Task[ExecuteResponse] | None:
-        """The answer to the same call, made before; waited for while its turn is pending."""
+    async def _earlier(self, view: Store, wanted: ExecutionKey) -> Running | None:
+        """The same call, made before; its answer is waited for while its turn is pending."""
         keyed = await view.keyed_turn(wanted.key)
         if keyed is None:
             return None
         if keyed.request_hash != wanted.request_hash:
             raise KeyReused(wanted.key)
         session = await view.get_session(keyed.session_id)
+        turn = await view.get_turn(session.id, keyed.turn_id)
 
         async def answer() -> ExecuteResponse:
-            turn = await _ended(view, session.id, keyed.turn_id)
-            return await response_of(self._blobs, session, turn)
+            ended = await _ended(view, session.id, turn.id)
+            return await response_of(self._blobs, session, ended)
 
-        return asyncio.get_running_loop().create_task(answer())
+        return Running(turn, asyncio.get_running_loop().create_task(answer()))
 
     def _provider(self, agent: AgentContext) -> Provider:
         if agent.provider not in self._providers:

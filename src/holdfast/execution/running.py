@@ -71,6 +71,7 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
 
     async def run(self) -> tuple[Turn, str]:
         """The completed turn, and the whole answer."""
+        self.session = await self.store.get_session(self.session.id)  # as it is now that its turn has come
         self.reached(Stage.TURN_EXECUTION_STARTED)
         fingerprint = self.provider.fingerprint(self.parameters.model)
         chain = await find_chain(

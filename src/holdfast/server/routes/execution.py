@@ -104,7 +104,7 @@ async def execute(
     if EVENTS not in accept and LINES not in accept:
         return rendered(await parts.orchestrator.execute(view, asked, key=key))
     told: asyncio.Queue[ExecutionEvent | None] = asyncio.Queue()
-    running = await parts.orchestrator.start(view, asked, key=key, tell=told.put_nowait)
+    running = (await parts.orchestrator.start(view, asked, key=key, tell=told.put_nowait)).answer
     running.add_done_callback(lambda _: told.put_nowait(None))
     if EVENTS in accept:
         return EventStream(_events(told, running))
