@@ -26,7 +26,7 @@ from holdfast.blobs import Blobs, blob_id_of, blob_url
 from holdfast.compaction.background import BackgroundCompaction
 from holdfast.errors import HoldfastError, NotFound, StoreError, TurnEnded
 from holdfast.execution.answer import ExecuteResponse, response_of
-from holdfast.execution.contexts import AgentContext, Contexts, ContextSource, ConversationContext
+from holdfast.execution.contexts import AgentContext, ContextSource
 from holdfast.execution.errors import (
     ContextWrong,
     KeyReused,
@@ -37,16 +37,17 @@ from holdfast.execution.events import ExecutionEvent, Stage, Tell
 from holdfast.execution.input import ActiveFile, ExecutionInput, Mode
 from holdfast.execution.recovery import Recovery
 from holdfast.execution.request import Parameters
+from holdfast.execution.resolving import new_session, resolved_contexts, search_filter
 from holdfast.execution.responses import Provider
 from holdfast.execution.running import Execution, ExecutionLimits
 from holdfast.model.ids import SessionId, TurnId
 from holdfast.model.lease import LeaseLost
 from holdfast.model.message import Message
 from holdfast.model.records import ExecutionKey
-from holdfast.model.session import NewSession, Session, SessionPatch
+from holdfast.model.session import Session, SessionPatch
 from holdfast.model.status import require_live
 from holdfast.model.turn import NewTurn, Turn, TurnFailure, TurnStatus, summary
-from holdfast.retrieval import Retrieval, SearchFilter
+from holdfast.retrieval import Retrieval
 from holdfast.routing.hold import Hold, TurnInterrupted, take_hold
 from holdfast.store.executions import KeyTaken
 from holdfast.store.store import Store
@@ -58,8 +59,6 @@ SWEEP_SECONDS = 30.0
 """How often turns are looked for that processes which are gone have left."""
 
 SHUTDOWN_SECONDS = 10.0
-
-TITLE_LENGTH = 80
 
 ReadFile = Callable[[str, str], bytes | str]
 """The content of a file, by its repository and path; or the sentence that says why it cannot be had."""
@@ -241,12 +240,12 @@ class Orchestrator:
         """A turn that is open, and everything that it takes to run it."""
         contexts = await self.contexts.of(view)
         session = None if asked.session_id is None else await self._existing(view, asked.session_id)
-        agent, conversation = _resolved(contexts, asked, session)
+        agent, conversation = resolved_contexts(contexts, asked, session)
         provider = self._provider(agent)
         provider.fingerprint(agent.model or "")  # or there is no turn: nobody could answer it
         created = session is None
         if session is None:
-            session = await view.create_session(_opening(asked, agent, conversation))
+            session = await view.create_session(new_session(asked, agent, conversation))
         try:
             turn = await self._open_turn(view, session, asked, key, said)
         except BaseException:
@@ -264,7 +263,7 @@ class Orchestrator:
             session=session,
             turn=turn,
             parameters=Parameters.of(agent, conversation, asked.mode, chains=provider.chains),
-            wanted=_scope(asked, agent, conversation, session),
+            wanted=search_filter(asked, agent, conversation, session),
             read=self._reader(asked.repository or session.repo_name),
             tell=tell,
         )
@@ -395,55 +394,6 @@ class Orchestrator:
                 await self._recovery.recover()
             except StoreError as error:
                 log.warning("turns that were left behind cannot be ended yet: %s", error)
-
-
-def _resolved(
-    contexts: Contexts, asked: ExecutionInput, session: Session | None
-) -> tuple[AgentContext, ConversationContext | None]:
-    """Those of the request; else those of the session."""
-    agent = asked.agent_context or (session.agent_context_id if session else None)
-    conversation = asked.conversation_context or (session.conversation_context_id if session else None)
-    return contexts.agent(agent), contexts.conversation(conversation)
-
-
-def _opening(
-    asked: ExecutionInput, agent: AgentContext, conversation: ConversationContext | None
-) -> NewSession:
-    first = asked.instruction.strip().splitlines()[0]
-    return NewSession(
-        agent=agent.name,
-        title=first if len(first) <= TITLE_LENGTH else f"{first[: TITLE_LENGTH - 1]}…",
-        agent_context_id=agent.id,
-        conversation_context_id=conversation.id if conversation else None,
-        workspace_id=asked.workspace_id or (conversation.workspace if conversation else None),
-        repo_name=_repository(asked, agent, conversation, None),
-        default_language=asked.language or (conversation and conversation.language) or agent.language,
-    )
-
-
-def _scope(
-    asked: ExecutionInput, agent: AgentContext, conversation: ConversationContext | None, session: Session
-) -> SearchFilter:
-    """Where retrieval looks: in the repository; in the workspace's where none is known."""
-    repository = _repository(asked, agent, conversation, session)
-    return SearchFilter(
-        repository=repository,
-        workspace=None if repository else asked.workspace_id or session.workspace_id,
-    )
-
-
-def _repository(
-    asked: ExecutionInput,
-    agent: AgentContext,
-    conversation: ConversationContext | None,
-    session: Session | None,
-) -> str | None:
-    return (
-        asked.repository
-        or (session.repo_name if session else None)
-        or (conversation.repository if conversation else None)
-        or agent.repository
-    )
 
 
 def _request_hash(asked: ExecutionInput) -> str:
