@@ -96,6 +96,16 @@ def test_a_failure_is_one_sentence_and_an_exit_code(cli: Cli) -> None:
     assert "not set: HOLDFAST_MODEL" in cli("contexts").stdout
 
 
+def test_doctor_says_which_model_answers(cli: Cli, model: DemoModel) -> None:
+    def models() -> str:
+        findings = json.loads(cli("doctor", "--json").stdout)["findings"]
+        return next(finding["says"] for finding in findings if finding["part"] == "models")
+
+    assert models() == f"default: demo at {model.url}"
+    del cli.environment["OPENAI_API_KEY"]
+    assert models() == "default: demo, whose key is missing (OPENAI_API_KEY)"
+
+
 def test_contexts_are_listed(cli: Cli) -> None:
     (cli.home / "holdfast.toml").write_text('[contexts.reviewer]\nmodel = "strict"\n[conversations.docs]\n')
     listed = json.loads(cli("contexts", "--json").stdout)

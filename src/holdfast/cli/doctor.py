@@ -32,6 +32,7 @@ PARTS = {
     "mcp": "mcp",
     "tui": "textual",
     "client": "httpx2",
+    "openai": "openai",
     "server": "fastapi",
     "blobs": "obstore",
     "retrieval": "qdrant-edge-py",
@@ -80,6 +81,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         _workspace(settings),
         _questions(settings),
         _agents(settings),
+        _models(settings),
     ]
 
 
@@ -147,6 +149,29 @@ def _agents(settings: Settings) -> Finding:
     absent = [name for name in catalogue if name not in installed]
     missing = f"; not installed: {', '.join(absent)}" if absent else ""
     return Finding("agents", True, f"{', '.join(installed)}{missing} (`holdfast agents` starts each)")
+
+
+def _models(settings: Settings) -> Finding:
+    from holdfast.execution.opening import context_source, providers_of
+
+    try:
+        contexts = context_source(settings).of_settings()
+    except HoldfastError as error:
+        return Finding("models", False, str(error))
+    providers = providers_of(settings)
+    said, well = [], True
+    for context in contexts.agents.values():
+        provider = providers.get(context.provider)
+        if context.model is None:
+            said.append(f"{context.name}: none (set HOLDFAST_MODEL)")
+        elif provider is None:
+            said.append(f"{context.name}: there is no provider {context.provider!r}")
+            well = False
+        elif not provider.has_key:
+            said.append(f"{context.name}: {context.model}, whose key is missing ({provider.api_key_env})")
+        else:
+            said.append(f"{context.name}: {context.model} at {provider.address}")
+    return Finding("models", well, "; ".join(said))
 
 
 def _settings(settings: Settings, flags: dict[str, Any]) -> Iterator[Setting]:

@@ -102,6 +102,10 @@ class ContextSource:
         self._conversations = [ConversationContext.of(name, table) for name, table in conversations.items()]
         self._model = model
 
+    def of_settings(self) -> Contexts:
+        """Those that everybody has."""
+        return Contexts(self._agents, self._conversations, self._model)
+
     async def of(self, view: Store) -> Contexts:
         agents, conversations = list(self._agents), list(self._conversations)
         for record in await view.list_contexts():

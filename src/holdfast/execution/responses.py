@@ -73,16 +73,19 @@ class Provider:
         A server that ignores the id of a response answers as if nothing had been said before, and no
         error tells; so it must be known, and is only of OpenAI itself.
         """
-        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self._api_key_env = api_key_env
+        self.address = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+        self.api_key_env = api_key_env
+        self.chains = self.address.startswith(OPENAI) if chains is None else chains
         self._timeout = timeout_seconds
-        address = self._base_url or OPENAI
-        self.chains = address.startswith(OPENAI) if chains is None else chains
         self._client: AsyncOpenAI | None = None
+
+    @property
+    def has_key(self) -> bool:
+        return bool(os.environ.get(self.api_key_env))
 
     def fingerprint(self, model: str) -> str:
         """What tells this model with these credentials from every other, and tells nothing else."""
-        told = "\0".join((self._base_url or OPENAI, model, sha256(self._key().encode()).hexdigest()))
+        told = "\0".join((self.address, model, sha256(self._key().encode()).hexdigest()))
         return sha256(told.encode()).hexdigest()[:32]
 
     def is_that_of(self, fingerprint: str, model: str) -> bool:
@@ -185,15 +188,14 @@ class Provider:
             from openai import AsyncOpenAI
 
             self._client = AsyncOpenAI(
-                base_url=self._base_url, api_key=self._key(), max_retries=0, timeout=self._timeout
+                base_url=self.address, api_key=self._key(), max_retries=0, timeout=self._timeout
             )
         return self._client
 
     def _key(self) -> str:
-        key = os.environ.get(self._api_key_env)
-        if not key:
-            raise NoCredentials(self._api_key_env)
-        return key
+        if not self.has_key:
+            raise NoCredentials(self.api_key_env)
+        return os.environ[self.api_key_env]
 
 
 def _answer(response: Any) -> ModelAnswer:
