@@ -205,12 +205,9 @@ async def test_an_agent_that_ends_fails_what_waits_for_it_and_what_comes_after(t
     await process.end()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 50))
-async def test_no_bytes_at_all_stop_the_wire(pieces: list[bytes], size: int) -> None:
-    stream = b"\n".join(pieces) + b'\n{"method":"end"}\n'
+def in_pieces(stream: bytes, size: int, handler: Recording, **options: int) -> Wire:
+    """A wire on which these bytes come so many at a time."""
     chunks = [stream[start : start + size] for start in range(0, len(stream), size)] + [b""]
-    handler = Recording()
 
     async def read(_: int) -> bytes:
         return chunks.pop(0)
@@ -218,5 +215,22 @@ async def test_no_bytes_at_all_stop_the_wire(pieces: list[bytes], size: int) -> 
     async def write(_: bytes) -> None:
         pass
 
-    await Wire(read, write, handler).run()
+    return Wire(read, write, handler, **options)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 50))
+async def test_no_bytes_at_all_stop_the_wire(pieces: list[bytes], size: int) -> None:
+    handler = Recording()
+    await in_pieces(b"\n".join(pieces) + b'\n{"method":"end"}\n', size, handler).run()
     assert handler.notified_with[-1][0] == "end"
+
+
+@pytest.mark.parametrize("size", [5, 64, 1000])
+async def test_a_line_is_too_long_in_however_many_pieces_it_comes(size: int) -> None:
+    handler = Recording()
+    stream = b'{"method":"a line of more than forty bytes"}\n{"method":"end"}\n'
+    wire = in_pieces(stream, size, handler, max_line=40)
+    await wire.run()
+    assert [method for method, _ in handler.notified_with] == ["end"]
+    assert wire.oddities == 1

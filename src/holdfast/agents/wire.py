@@ -201,13 +201,16 @@ class Wire:
             if not skipping:
                 buffer += data[start:]
             if len(buffer) > self._max_line:
-                self._odd(f"a line longer than {self._max_line} bytes was skipped", bytes(buffer[:SHOWN]))
+                self._too_long(bytes(buffer[:SHOWN]))
                 skipping = True
                 buffer.clear()
         if buffer:
             await self._take(bytes(buffer), requests)
 
     async def _take(self, raw: bytes, requests: asyncio.TaskGroup) -> None:
+        if len(raw) > self._max_line:  # its end came together with what made it too long
+            self._too_long(raw[:SHOWN])
+            return
         if not raw or raw.isspace():
             return
         self._last_lines.append(raw[:SHOWN])
@@ -305,6 +308,9 @@ class Wire:
             self.lose(f"The pipe to the agent broke: {str(error) or type(error).__name__}.")
             assert self._lost is not None
             raise self._lost from error
+
+    def _too_long(self, beginning: bytes) -> None:
+        self._odd(f"a line longer than {self._max_line} bytes was skipped", beginning)
 
     def _odd(self, what: str, raw: bytes) -> None:
         self.oddities += 1
