@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Extra arguments for pytest and the benchmarks: make test ARGS="-k history"
 ARGS ?=
 
+# More than there are processors on a small machine: tests wait for disks, processes and the clock.
+WORKERS ?= 4
+
 say = @if [ -t 1 ] && [ -z "$$NO_COLOR" ]; then printf '\033[1m▸ %s\033[0m\n' "$(1)"; else printf '▸ %s\n' "$(1)"; fi
 # Run a command, and show what it printed only when it fails.
 quietly = @output=$$($(1) 2>&1) || { printf '%s\n' "$$output"; exit 1; }
@@ -24,7 +27,7 @@ serve: $(VENV)/.for-serving ## Run the server on its embedded defaults
 
 test: lint ## Check the code, run all tests, and say how many requirement rows are proven
 	$(call say,tests)
-	@$(BIN)/pytest -q -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 bench: $(VENV)/.for-developing ## Measure the store and the agents against the floor
 	@$(BIN)/python -m benchmarks $(ARGS)
