@@ -20,10 +20,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import agents, compaction, questions, report, routing, store
+from benchmarks import agents, compaction, questions, report, retrieval, routing, store
 from benchmarks.measure import Result, Run, Suite, Workload
 
-SUITES = (store.SUITE, agents.SUITE, questions.SUITE, compaction.SUITE, routing.SUITE)
+SUITES = (
+    store.SUITE,
+    agents.SUITE,
+    questions.SUITE,
+    compaction.SUITE,
+    routing.SUITE,
+    retrieval.SUITE,
+)
 WORKLOADS = {name: workload for suite in SUITES for name, workload in suite.workloads.items()}
 
 
