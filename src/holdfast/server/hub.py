@@ -30,6 +30,11 @@ log = logging.getLogger("holdfast.server")
 KEPT_FRAMES = 256
 KEPT_BYTES = 4 * 1024 * 1024
 
+HEARTBEAT_SECONDS = 15.0
+"""How often something is sent although nothing may have happened."""
+
+HEARTBEAT = b": still here\n\n"
+
 PACE_SECONDS = 0.0001
 """The pause after a frame, for each listener: many share longer frames instead of waiting for short ones."""
 
@@ -73,6 +78,8 @@ class Channel:
         self._task: asyncio.Task[None] | None = None
         self.last = 0
         """The number of the last frame."""
+        self.beats = 0
+        """How many frames were heartbeats: at each, a listener's token is looked at again."""
         self.ended: HoldfastError | None = None
         """Why there will be no more, once that is so."""
         self.closed = False
@@ -121,8 +128,11 @@ class Channel:
     async def _run(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for source in self._sources:
-                    group.create_task(self._forward(source()))
+                beating = group.create_task(self._beat())
+                async with asyncio.TaskGroup() as sources:
+                    for source in self._sources:
+                        sources.create_task(self._forward(source()))
+                beating.cancel()
         except* HoldfastError as errors:
             self.ended = _first(errors)
         except* Exception:
@@ -136,6 +146,13 @@ class Channel:
             async for frame in frames:
                 self._publish(frame)
                 await asyncio.sleep(min(MAX_PAUSE_SECONDS, PACE_SECONDS * self._listeners))
+
+    async def _beat(self) -> None:
+        """One clock for all listeners: of a thousand, each with its own, most of the work would be timers."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            self.beats += 1
+            self._publish(Frame(0, None, HEARTBEAT))
 
     def _publish(self, frame: Frame) -> None:
         self.last += 1

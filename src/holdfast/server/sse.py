@@ -26,11 +26,8 @@ log = logging.getLogger("holdfast.server")
 
 MEDIA_TYPE = "text/event-stream"
 
-HEARTBEAT_SECONDS = 15.0
-"""How often something is sent although nothing happened, and the caller's token is looked at again."""
-
 STUCK_SECONDS = 60.0
-"""How long a client may take nothing before it is given up."""
+"""How long a client may take nothing, at least, before it is given up."""
 
 PIECE_BYTES = 64 * 1024
 """How much is gathered for a listener before it is sent."""
@@ -41,7 +38,6 @@ PAGE_BYTES = 256 * 1024
 FIRST_ROWS = 8
 
 RETRY = b"retry: 1000\n\n"
-HEARTBEAT = b": still here\n\n"
 
 _HEADERS = {
     "Cache-Control": "no-store, no-transform",
@@ -58,13 +54,15 @@ class EventStream(Response):
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._events = events
+        self._parts_sent = 0
+        self._is_sending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_left(receive))
         try:
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+            await self._until_over(sending, leaving)
         finally:
             sending.cancel()
             leaving.cancel()
@@ -73,15 +71,26 @@ class EventStream(Response):
             if isinstance(outcome, Exception):
                 raise outcome
 
+    async def _until_over(self, *ends: asyncio.Future[None]) -> None:
+        """Wait for one of these, or until a client has taken nothing for too long.
+
+        It is looked at now and then: a timer for each event would cost more than the event.
+        """
+        over: set[asyncio.Future[None]] = set()
+        stuck = False
+        while not over and not stuck:
+            sent, was_sending = self._parts_sent, self._is_sending
+            over, _ = await asyncio.wait(ends, timeout=STUCK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            stuck = was_sending and self._is_sending and self._parts_sent == sent
+
     async def _send_all(self, send: Send) -> None:
         async with aclosing(self._events) as events:
             async for piece in events:
                 for part in _parts(piece):
-                    try:
-                        async with asyncio.timeout(STUCK_SECONDS):
-                            await send({"type": "http.response.body", "body": part, "more_body": True})
-                    except TimeoutError:
-                        return
+                    self._is_sending = True
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                    self._is_sending = False
+                    self._parts_sent += 1
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -94,11 +103,12 @@ def _parts(piece: bytes) -> Iterator[bytes]:
 class _Place:
     """How far a listener is: in the order of what it hears, and among the channel's frames."""
 
-    __slots__ = ("at", "number")
+    __slots__ = ("at", "beats", "number")
 
-    def __init__(self, at: int, number: int) -> None:
+    def __init__(self, at: int, channel: Channel) -> None:
         self.at = at
-        self.number = number
+        self.number = channel.last
+        self.beats = channel.beats
 
 
 class Feeds:
@@ -142,8 +152,12 @@ class Feeds:
         async with self._hub.session(session) as channel:
             number = channel.last
             changes = await view.changes(session.id, since, limit=PAGE)
-            if changes.rev == since and await _news(channel, number, seconds):
-                changes = await view.changes(session.id, since, limit=PAGE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while channel.is_open and changes.rev == since:
+                        await channel.news(number)
+                        number = channel.last
+                        changes = await view.changes(session.id, since, limit=PAGE)
             return changes
 
     async def wait_for_listing(
@@ -164,7 +178,7 @@ class Feeds:
     async def _heard(
         self, channel: Channel, view: Store, caller: Caller, session_id: SessionId, since: int
     ) -> AsyncGenerator[bytes, None]:
-        place = _Place(since, channel.last)
+        place = _Place(since, channel)
         while channel.is_open and await self._doorkeeper.still_admits(caller):
             place.number = channel.last
             rows, more = FIRST_ROWS, True
@@ -185,7 +199,7 @@ class Feeds:
                 now = await anext(items)
             since = now.position
             yield listing_frame(now).data
-        place = _Place(since, channel.last)
+        place = _Place(since, channel)
         while channel.is_open and await self._doorkeeper.still_admits(caller):
             place.number = channel.last
             more = True
@@ -209,10 +223,12 @@ class Feeds:
                 raise channel.ended
             elif channel.closed:
                 return
-            elif not await _news(channel, place.number, HEARTBEAT_SECONDS):
+            elif channel.beats != place.beats:
+                place.beats = channel.beats
                 if not await self._doorkeeper.still_admits(caller):
                     return
-                yield HEARTBEAT
+            else:
+                await channel.news(place.number)
 
 
 async def _missed(view: Store, session_id: SessionId, place: _Place, rows: int) -> tuple[bytes, bool]:
@@ -251,16 +267,6 @@ def _gone(error: HoldfastError) -> bytes:
 def frame(event: str, data: bytes) -> bytes:
     """An event with JSON in it, which has no line breaks."""
     return b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
-
-
-async def _news(channel: Channel, number: int, seconds: float) -> bool:
-    """Wait for the channel to have something; False when it had nothing in that time."""
-    try:
-        async with asyncio.timeout(seconds):
-            await channel.news(number)
-    except TimeoutError:
-        return False
-    return True
 
 
 async def _left(receive: Receive) -> None:

@@ -20,6 +20,7 @@ from holdfast.execution.reading import SummaryPage, summaries
 from holdfast.execution.replay import Replay, replay
 from holdfast.model.ids import SessionId, TurnId
 from holdfast.server import shapes
+from holdfast.server.hub import HEARTBEAT, HEARTBEAT_SECONDS
 from holdfast.server.problems import problem_of
 from holdfast.server.routes.common import (
     COUNTING,
@@ -36,8 +37,8 @@ from holdfast.server.routes.common import (
     answers,
     rendered,
 )
-from holdfast.server.sse import HEARTBEAT, HEARTBEAT_SECONDS, EventStream
 from holdfast.server.sse import MEDIA_TYPE as EVENTS
+from holdfast.server.sse import EventStream
 from holdfast.store.options import SessionFilter
 
 router = APIRouter(prefix="/api", tags=["execution"])

@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.retrieval import Found, Indexed, SearchFilter
 from holdfast.retrieval.chunk import LIMIT
 from holdfast.retrieval.retrieval import MOST
+from holdfast.server.hub import HEARTBEAT, HEARTBEAT_SECONDS
 from holdfast.server.problems import problem_of
 from holdfast.server.routes.common import (
     JSON,
@@ -28,7 +29,7 @@ from holdfast.server.routes.common import (
     integral,
     rendered,
 )
-from holdfast.server.sse import HEARTBEAT, HEARTBEAT_SECONDS, MEDIA_TYPE, EventStream, frame
+from holdfast.server.sse import MEDIA_TYPE, EventStream, frame
 
 router = APIRouter(prefix="/api/retrieval", tags=["retrieval"])
 
