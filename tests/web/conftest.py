@@ -8,10 +8,12 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from holdfast import Store, open_store
+from holdfast.execution.demo import DemoModel
 from holdfast.model.ids import RepoId
 from holdfast.model.question import QuestionStatus
 from holdfast.questions import QuestionBox
 from tests.server.servers import Served
+from tests.web import scenes
 from tests.web.scenes import PERSON
 from tests.web.visitors import CHROMIUM, Visitor, opened_browser, visiting
 
@@ -28,10 +30,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Shared by all tests that do not stop it."""
-    served = Served(tmp_path_factory.mktemp("served"), AGENT_MAX_SESSIONS="40")
-    served.repository("atlas")
+def model() -> Iterator[DemoModel]:
+    with DemoModel() as serving:
+        yield serving
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory, model: DemoModel) -> Iterator[Served]:
+    """Shared by all tests that do not stop it. It has a model, and a repository that is worth a question."""
+    home = tmp_path_factory.mktemp("served")
+    served = Served(home, AGENT_MAX_SESSIONS="40", **scenes.model_settings(home, model))
+    scenes.write_billing(served.repository("atlas"))
     served.start()
     yield served
     served.stop()

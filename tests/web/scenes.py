@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Message, NewSession, Principal, PrincipalRole, Session, Store
+from holdfast.execution.demo import DemoModel
 from holdfast.model.content import PlanContent, ThoughtContent, ToolContent
 from holdfast.model.ids import RepoId
 from holdfast.model.message import Role
 from holdfast.model.question import NewQuestionSet, Option, Question, QuestionKind, QuestionSet
 from holdfast.model.records import NewCompaction
 from holdfast.model.session import SessionPatch
-from holdfast.model.turn import ActiveFileRef, ChunkRef, NewTurn, TurnAnswer
+from holdfast.model.turn import NewTurn, TurnAnswer
 from holdfast.model.usage import TokenUsage
 from holdfast.questions import QuestionBox
+from tests.server.servers import Person
 
 PERSON = Principal("local", "local", PrincipalRole.ADMIN)
 
@@ -52,6 +54,25 @@ def deliver(event: Event) -> None:
 def drain(events: list[Event]) -> None:
     for event in events:
         deliver(event)
+"""
+
+MONEY = """\
+from decimal import ROUND_HALF_UP, Decimal
+
+CENT = Decimal("0.01")
+
+
+def rounded(amount: Decimal) -> Decimal:
+    \"\"\"An amount of an invoice, rounded half up to whole cents.\"\"\"
+    return amount.quantize(CENT, ROUND_HALF_UP)
+"""
+
+INVOICE = """\
+from billing.money import rounded
+
+
+def total(invoice: Invoice) -> Decimal:
+    return sum(rounded(line.price * line.quantity) for line in invoice.lines)
 """
 
 TESTS_PASSED = (
@@ -166,44 +187,31 @@ async def retried_webhooks(store: Store, repo_id: RepoId, repo: Path) -> Session
     return await store.get_session(session.id)
 
 
-async def explained_turn(store: Store, repo_id: RepoId) -> Session:
-    """A turn of a model, with its sources and the files that were sent."""
-    session = await store.create_session(
-        NewSession(agent="default", repo_id=repo_id, title="Where are invoices rounded?")
-    )
-    turn = await store.add_turn(
-        session.id,
-        NewTurn(
-            instruction_summary="Where are invoices rounded?",
-            openai_model="gpt-5",
-            chunk_refs=(
-                ChunkRef(
-                    chunk_id="c1",
-                    path="billing/money.py",
-                    start_line=40,
-                    end_line=62,
-                    content_hash="sha256:9f86d081884c7d65",
-                ),
-            ),
-            active_file_refs=(
-                ActiveFileRef(
-                    path="billing/invoice.py",
-                    content_hash="sha256:60303ae22b998861",
-                    size_bytes=4210,
-                    was_sent_to_llm=True,
-                ),
-            ),
-            warnings=("billing/legacy.py is larger than what is sent.",),
-        ),
-    )
-    await store.append_messages(session.id, [Message.user("Where are invoices rounded?")], turn_id=turn.id)
-    await store.append_messages(session.id, [Message.agent("In `Money.rounded`, half up.")], turn_id=turn.id)
-    await store.complete_turn(
-        session.id,
-        turn.id,
-        TurnAnswer(agent_answer_summary="In `Money.rounded`, half up.", usage=TokenUsage(900, 40)),
-    )
-    return await store.get_session(session.id)
+def model_settings(home: Path, model: DemoModel) -> dict[str, str]:
+    """The environment of a server in `home` that has this model, and goes on from its responses."""
+    (home / "holdfast.toml").write_text("[providers.default]\nchains = true\n")
+    return {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none", "HOLDFAST_MODEL": "scripted"}
+
+
+def write_billing(repo: Path) -> None:
+    """A little code to ask about."""
+    (repo / "billing").mkdir()
+    (repo / "billing" / "money.py").write_text(MONEY)
+    (repo / "billing" / "webhooks.py").write_text(WEBHOOKS)
+
+
+async def explained_turn(owner: Person, repo: Path, instruction: str) -> dict[str, Any]:
+    """The answer of a model that was given sources, a file, and one that is too large."""
+    indexed = await owner.post("/api/retrieval/index", {"path": repo.name})
+    assert indexed.status_code == 200, indexed.text
+    files = [
+        {"path": "billing/invoice.py", "content": INVOICE, "isTouched": True},
+        {"path": "billing/ledger.csv", "content": "2026-01-01;0.00\n" * 8000},
+    ]
+    asked = {"instruction": instruction, "repo": repo.name, "activeFiles": files}
+    answer: dict[str, Any] = (await owner.post("/api/ai/agent/execute", asked)).json()
+    assert answer["kind"] == "answer", answer
+    return answer
 
 
 async def folded(store: Store, messages: int = 60, last: int = 50) -> Session:

@@ -6,22 +6,29 @@ fonts-jetbrains-mono), the page uses them.
 """
 
 import asyncio
+import shutil
 import sys
-import tempfile
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from playwright.async_api import Page, expect
 
 from holdfast import NewSession, Session, Store, open_store
+from holdfast.execution.demo import DemoModel
 from holdfast.model.records import Repo
 from holdfast.model.session import SessionPatch
 from holdfast.model.status import SessionStatus
 from holdfast.questions import QuestionBox
-from tests.server.servers import Served
+from tests.server.servers import Served, owner_of
 from tests.web import scenes
 from tests.web.visitors import DESK, PHONE, TABLET, opened_browser, visiting
 
 TARGET = Path(__file__).parents[2] / "docs" / "screenshots"
+
+HOME = Path("/tmp/demo")
+"""Where the server lives while it is looked at: the same each time, because the pictures show it."""
+
+QUESTION = "Where are the amounts of an invoice rounded?"
 
 OTHERS = (
     ("codex", "Upgrade to Python 3.13", SessionStatus.COMPLETED),
@@ -34,72 +41,52 @@ OTHERS = (
 
 async def main(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as home:
-        served = Served(Path(home))
-        served.start()
-        try:
-            await take_all(served, target)
-        finally:
-            served.stop()
+    HOME.mkdir()
+    try:
+        with DemoModel() as model:
+            await take_all(Served(HOME, **scenes.model_settings(HOME, model)), target)
+    finally:
+        shutil.rmtree(HOME)
 
 
 async def take_all(served: Served, target: Path) -> None:
+    served.start()
+    try:
+        await visit(served, target)
+    finally:
+        served.stop()
+
+
+async def visit(served: Served, target: Path) -> None:
     async with opened_browser() as browser:
         async with visiting(browser, served) as visitor:
             page = await visitor.open()
             await expect(page.get_by_role("button", name="Start a demo session")).to_be_visible()
             await page.screenshot(path=target / "first-visit.png")
-        session = await furnish(served)
+        inhabited = await furnish(served)
         for name, size, dark, views in DEVICES:
             async with visiting(browser, served, size, dark=dark) as visitor:
                 page = await visitor.open()
                 for view in views:
-                    await VIEWS[view](page, session)
+                    await VIEWS[view](page, inhabited)
                     await page.screenshot(path=target / f"{view}-{name}.png")
-        async with visiting(browser, served) as visitor:
-            page = await visitor.open()
-            await page.get_by_role("button", name="New session").first.click()
-            await page.get_by_role("dialog").get_by_label("Prompt").fill("Retry failed webhooks")
-            await page.screenshot(path=target / "new-session.png")
 
 
-async def show_session(page: Page, session: Session) -> None:
-    await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
-    await expect(page.get_by_role("article", name="Agent").last).to_contain_text("One thing to decide")
-    edit = page.get_by_text("Edit billing/webhooks.py")
-    await edit.evaluate("each => each.scrollIntoView({block: 'center'})")
-    await expect(page.locator(".diff .added").first).to_be_visible()
+class Inhabited(NamedTuple):
+    """What there is to look at."""
+
+    session: Session
+    answer: dict[str, Any]
+    """Of a model."""
 
 
-async def show_turn(page: Page, session: Session) -> None:
-    await show_session(page, session)
-    await page.get_by_role("link", name="Turn 8 ·").evaluate("each => each.click()")
-    await expect(page.locator(".turn-timeline")).to_be_visible()
-
-
-async def show_inbox(page: Page, session: Session) -> None:
-    await page.evaluate("location.hash = '#/inbox'")
-    await expect(page.get_by_role("region", name="claude asks you")).to_be_visible()
-    await expect(page.get_by_role("link", name=session.name).first).to_be_attached()
-
-
-VIEWS = {"session": show_session, "turn": show_turn, "inbox": show_inbox}
-
-DEVICES = (
-    ("desk", DESK, False, ("session", "turn", "inbox")),
-    ("desk-dark", DESK, True, ("session",)),
-    ("tablet", TABLET, False, ("session",)),
-    ("phone", PHONE, False, ("session", "inbox")),
-    ("phone-dark", PHONE, True, ("inbox",)),
-)
-
-
-async def furnish(served: Served) -> Session:
-    """What an inhabited server has; the session to look at."""
+async def furnish(served: Served) -> Inhabited:
     repo = served.repository("billing")
+    scenes.write_billing(repo)
+    answer = await scenes.explained_turn(owner_of(served), repo, QUESTION)
     async with open_store(served.store_url) as opened:
         store = opened.as_principal(scenes.PERSON)
-        (stored,) = await store.save_repos([_repo(repo)])
+        (stored,) = await store.save_repos([Repo(name=repo.name, path=str(repo), branch="main")])
         assert stored.id is not None
         for agent, title, status in OTHERS:
             await _other(store, NewSession(agent=agent, title=title, repo_id=stored.id), status)
@@ -107,11 +94,51 @@ async def furnish(served: Served) -> Session:
         box = QuestionBox(served.questions)
         await scenes.asked(box, session, repo)
         await scenes.asked_several(box, session, repo)
-        return session
+        return Inhabited(session, answer)
 
 
-def _repo(path: Path) -> Repo:
-    return Repo(name=path.name, path=str(path), branch="main")
+async def show_session(page: Page, inhabited: Inhabited) -> None:
+    await page.evaluate(f"location.hash = '#/sessions/{inhabited.session.id}'")
+    await expect(page.get_by_role("article", name="Agent").last).to_contain_text("One thing to decide")
+    edit = page.get_by_text("Edit billing/webhooks.py")
+    await edit.evaluate("each => each.scrollIntoView({block: 'center'})")
+    await expect(page.locator(".diff .added").first).to_be_visible()
+
+
+async def show_turn(page: Page, inhabited: Inhabited) -> None:
+    """A turn of a model, with one of its sources unfolded, and replayed."""
+    answer = inhabited.answer
+    await page.evaluate(f"location.hash = '#/sessions/{answer['sessionId']}/turns/{answer['turnId']}'")
+    sources = page.get_by_role("region", name="Sources")
+    await sources.locator("summary").first.click()
+    await expect(sources.locator("pre")).to_be_visible()
+    await page.get_by_role("button", name="Replay").click()
+    await expect(page.get_by_text("Identical.")).to_be_visible()
+    await page.locator("h1").focus()
+    await sources.evaluate("each => each.scrollIntoView({block: 'center'})")
+
+
+async def show_inbox(page: Page, inhabited: Inhabited) -> None:
+    await page.evaluate("location.hash = '#/inbox'")
+    await expect(page.get_by_role("region", name="claude asks you")).to_be_visible()
+    await expect(page.get_by_role("link", name=inhabited.session.name).first).to_be_attached()
+
+
+async def show_new_session(page: Page, inhabited: Inhabited) -> None:
+    await page.evaluate("location.hash = '#/'")
+    await page.get_by_role("button", name="New session").first.click()
+    await page.get_by_role("dialog").get_by_label("Prompt").fill(inhabited.session.name)
+
+
+VIEWS = {"session": show_session, "turn": show_turn, "inbox": show_inbox, "new-session": show_new_session}
+
+DEVICES = (
+    ("desk", DESK, False, ("session", "turn", "inbox", "new-session")),
+    ("desk-dark", DESK, True, ("session",)),
+    ("tablet", TABLET, False, ("session",)),
+    ("phone", PHONE, False, ("session", "inbox", "turn")),
+    ("phone-dark", PHONE, True, ("inbox",)),
+)
 
 
 async def _other(store: Store, new: NewSession, status: SessionStatus) -> None:

@@ -176,17 +176,6 @@ async def test_a_change_of_a_file_is_shown_side_by_side_where_there_is_room(
     assert old["y"] < new["y"]
 
 
-async def test_a_turn_is_explained(visitor: Visitor, store: Store, repo_id: RepoId) -> None:
-    session = await scenes.explained_turn(store, repo_id)
-    page = await visitor.open(f"#/sessions/{session.id}")
-    await page.get_by_role("link", name="Turn 1 ·").click()
-    turn = page.get_by_role("region", name="Turn")
-    for part in ("billing/money.py:40–62", "sha256:60303ae22b998861", "is larger than what is sent", "gpt-5"):
-        await expect(turn).to_contain_text(part)
-    await expect(turn.locator("code", has_text="Money.rounded")).to_be_visible()
-    await expect(turn.locator(".turn-timeline li")).to_have_count(2)
-
-
 async def test_a_fold_stands_for_its_originals_until_it_is_unfolded(visitor: Visitor, store: Store) -> None:
     session = await scenes.folded(store)
     page = await visitor.open(f"#/sessions/{session.id}")

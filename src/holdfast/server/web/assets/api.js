@@ -18,8 +18,8 @@ export class Unreachable extends Error {
   }
 }
 
-async function call(method, path, body) {
-  const options = { method, headers: {} };
+async function request(method, path, body, headers = {}) {
+  const options = { method, headers: { ...headers } };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
@@ -30,10 +30,11 @@ async function call(method, path, body) {
   } catch {
     throw new Unreachable();
   }
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Problem(answer, response.status);
-  return answer;
+  if (!response.ok) throw new Problem(await response.json().catch(() => ({})), response.status);
+  return response;
 }
+
+const call = async (...asked) => (await request(...asked)).json().catch(() => ({}));
 
 const query = (parameters) => {
   const given = Object.entries(parameters).filter(
@@ -46,3 +47,31 @@ export const get = (path, parameters = {}) => call("GET", path + query(parameter
 export const post = (path, body = {}) => call("POST", path, body);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path, parameters = {}) => call("DELETE", path + query(parameters));
+
+/** A payload as it is, whatever is in it. */
+export const getText = async (path) => (await request("GET", path)).text();
+
+/**
+ * Give a model an instruction: the ids of its session and its turn, once that is open.
+ *
+ * It then goes on without us, and the change feed has what is said; a connection that waited for the
+ * answer would be one of the six that a browser has.
+ */
+export async function execute(body) {
+  const answer = await request("POST", "/api/ai/agent/execute", body, { Accept: "text/event-stream" });
+  const events = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let heard = "";
+  while (!heard.includes("\n\n")) {
+    const { value, done } = await events.read();
+    if (done) throw new Unreachable();
+    heard += value;
+  }
+  events.cancel();
+  return JSON.parse(heard.match(/^data: (.*)$/m)[1]);
+}
+
+/** Tell whoever serves a session what to do: an agent or a model. It is stored when this comes back. */
+export const instruct = ({ id, agentContextId }, text) =>
+  agentContextId
+    ? execute({ sessionId: id, instruction: text })
+    : post(`/api/sessions/${id}/prompt`, { text });

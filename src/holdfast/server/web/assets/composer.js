@@ -1,8 +1,8 @@
 // Where a person writes to the agent, with the prompts that wait their turn above it.
 
-import { post } from "./api.js";
+import { instruct, post } from "./api.js";
 import { button, h, icon, iconButton } from "./dom.js";
-import { canResume, isLive } from "./status.js";
+import { canFork, canResume, isLive } from "./status.js";
 
 const ENDED = {
   completed: "This session is completed.",
@@ -69,7 +69,7 @@ export class Composer {
   async prompt(text) {
     this.problem.hidden = true;
     try {
-      await post(`/api/sessions/${this.conversation.id}/prompt`, { text });
+      await instruct(this.conversation.session, text);
       this.sent();
       return true;
     } catch (problem) {
@@ -143,7 +143,7 @@ export class Composer {
         { class: "row" },
         canResume(session) &&
           button("Resume", { class: "button primary", onclick: () => this.actions.resume() }),
-        button("Fork", { onclick: () => this.actions.fork() }),
+        canFork(session) && button("Fork", { onclick: () => this.actions.fork() }),
       ),
     );
   }

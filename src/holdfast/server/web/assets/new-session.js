@@ -1,17 +1,18 @@
-// The dialog that begins a session: where, with which agent, and with what.
+// The dialog that begins a session: where, with which agent or model, and with what.
 
-import { post } from "./api.js";
+import { execute, instruct, post } from "./api.js";
 import { filters, go, sessionHref } from "./address.js";
 import { dialog } from "./dialog.js";
 import { button, h } from "./dom.js";
 import { store } from "./store.js";
 
 const LAST_AGENT = "last agent";
+const MODEL = "model ";
 
 export function newSession() {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  const repos = h("select", { id: "repo", required: true });
-  const agents = h("div", { class: "agents", role: "radiogroup", "aria-label": "Agent" }, agentChoices());
+  const repos = h("select", { id: "repo" });
+  const agents = h("div", { class: "agents", role: "radiogroup", "aria-label": "Agent" }, choices());
   const prompt = h("textarea", {
     id: "first-prompt",
     rows: 4,
@@ -37,18 +38,20 @@ export function newSession() {
   };
   const begin = async (event) => {
     event.preventDefault();
-    const agent = agents.querySelector("input:checked")?.value;
-    if (!repos.value || !agent) return say("Choose a repository and an agent.");
+    const chosen = agents.querySelector("input:checked")?.value;
+    const text = prompt.value.trim();
+    const isModel = chosen?.startsWith(MODEL);
+    if (isModel && !text) return say("Write what the model shall do: its session begins with that.");
+    if (!isModel && !(repos.value && chosen)) return say("Choose a repository and an agent.");
     start.disabled = true;
-    start.textContent = "Starting the agent…";
+    start.textContent = isModel ? "Starting…" : "Starting the agent…";
     try {
-      const session = await post("/api/sessions", { repoId: repos.value, agent });
-      localStorage.setItem(LAST_AGENT, agent);
-      store.putSessions([session]);
-      const text = prompt.value.trim();
-      if (text) await post(`/api/sessions/${session.id}/prompt`, { text });
+      const id = await (isModel
+        ? withModel(chosen.slice(MODEL.length), repos.value, text)
+        : withAgent(chosen, repos.value, text));
+      localStorage.setItem(LAST_AGENT, chosen);
       shown.close();
-      go(sessionHref(session.id));
+      go(sessionHref(id));
     } catch (refusal) {
       say(refusal.message);
       start.disabled = false;
@@ -85,6 +88,20 @@ export function newSession() {
   if (!store.repos.size) scan();
 }
 
+/** Begin with an agent; the id of the session. */
+async function withAgent(agent, repoId, text) {
+  const session = await post("/api/sessions", { repoId, agent });
+  store.putSessions([session]);
+  if (text) await instruct(session, text);
+  return session.id;
+}
+
+/** Begin with a model, which is told of the repository where it can look; the id of the session. */
+async function withModel(agentContextId, repoId, instruction) {
+  const { sessionId } = await execute({ agentContextId, repo: store.repos.get(repoId)?.name, instruction });
+  return sessionId;
+}
+
 function fillRepos(repos) {
   const wanted = repos.value || filters().repoId;
   repos.replaceChildren(
@@ -95,31 +112,32 @@ function fillRepos(repos) {
   if (store.repos.has(wanted)) repos.value = wanted;
 }
 
-/** Those that are installed first; the others say how to get them. */
-function agentChoices() {
-  const sorted = [...store.agents].sort((a, b) => b.installed - a.installed);
-  const installed = sorted.filter((agent) => agent.installed).map(({ name }) => name);
+/** Those that can be started first; the others say what they need. */
+function choices() {
+  const all = [...store.agents.map(agentChoice), ...store.contexts.map(modelChoice)];
+  const sorted = all.sort((a, b) => b.isReady - a.isReady);
+  const ready = sorted.filter(({ isReady }) => isReady).map(({ value }) => value);
   const last = localStorage.getItem(LAST_AGENT);
-  const chosen = installed.includes(last) ? last : installed[0];
-  return sorted.map(({ name, installed: is, install }) =>
+  const chosen = ready.includes(last) ? last : ready[0];
+  return sorted.map(({ value, name, isReady, about }) =>
     h(
       "label",
-      { class: is ? "agent" : "agent missing" },
-      h("input", { type: "radio", name: "agent", value: name, disabled: !is, checked: name === chosen }),
-      h(
-        "span",
-        {},
-        h("strong", {}, name),
-        h(
-          "small",
-          {},
-          is
-            ? name === "demo"
-              ? "Needs no account"
-              : "Installed"
-            : h("code", {}, install ?? "not installed"),
-        ),
-      ),
+      { class: isReady ? "agent" : "agent missing" },
+      h("input", { type: "radio", name: "agent", value, disabled: !isReady, checked: value === chosen }),
+      h("span", {}, h("strong", {}, name), h("small", {}, about)),
     ),
   );
 }
+
+function agentChoice({ name, installed, install }) {
+  const ready = name === "demo" ? "Needs no account" : "Installed";
+  const about = installed ? ready : h("code", {}, install ?? "not installed");
+  return { value: name, name, isReady: installed, about };
+}
+
+const modelChoice = ({ name, model }) => ({
+  value: MODEL + name,
+  name,
+  isReady: model !== undefined,
+  about: model === undefined ? ["Model: set ", h("code", {}, "HOLDFAST_MODEL")] : `Model ${model}`,
+});

@@ -4,7 +4,7 @@ import { patch, post, remove } from "./api.js";
 import { go, sessionHref } from "./address.js";
 import { ask, confirmed } from "./dialog.js";
 import { button, h, iconButton } from "./dom.js";
-import { canResume, isLive } from "./status.js";
+import { canFork, canResume, isLive } from "./status.js";
 import { nameOf, store } from "./store.js";
 import { toast } from "./toast.js";
 
@@ -64,7 +64,7 @@ export class SessionActions {
       );
     return [
       item("Rename…", () => this.rename()),
-      item("Fork", () => this.fork()),
+      canFork(session) && item("Fork", () => this.fork()),
       canResume(session) && item("Resume", () => this.resume()),
       h("hr"),
       saved("Export as Markdown", "markdown"),

@@ -137,7 +137,7 @@ export class SessionList {
     fill(this.status, STATUSES);
     fill(
       this.agent,
-      store.agents.map(({ name }) => [name, name]),
+      [...new Set([...store.agents, ...store.contexts].map(({ name }) => name))].map((name) => [name, name]),
     );
     fill(
       this.repo,

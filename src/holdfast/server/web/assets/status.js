@@ -5,8 +5,12 @@ import { h } from "./dom.js";
 /** Whether its agent can be told something. */
 export const isLive = ({ status }) => ["active", "idle", "compacted"].includes(status);
 
+/** Whether an agent can begin with what was said in it. A model has no process to start. */
+export const canFork = ({ agentContextId }) => !agentContextId;
+
 /** Whether its agent can be started again in it. */
-export const canResume = ({ status }) => ["completed", "cancelled"].includes(status);
+export const canResume = (session) =>
+  canFork(session) && ["completed", "cancelled"].includes(session.status);
 
 const WORDS = { waiting: "waits for you", running: "working", compacted: "active", error: "failed" };
 const REASONS = {

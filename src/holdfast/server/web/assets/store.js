@@ -1,4 +1,4 @@
-// What the server has, as far as this page knows: sessions, question sets, repositories, agents.
+// What the server has, as far as this page knows: sessions, question sets, repositories, agents, models.
 //
 // There is one copy of each thing. It is replaced only by what is newer, whichever way that came,
 // so that the page shows what it would show after a reload.
@@ -12,20 +12,23 @@ class Store extends EventTarget {
   questions = new Map();
   repos = new Map();
   agents = [];
+  contexts = [];
   #feed = null;
   #position;
   #told = new Set();
 
   /** Know who is calling, what there is to work with, and follow everything from now on. */
   async start() {
-    const [me, { repos }, { agents }] = await Promise.all([
+    const [me, { repos }, { agents }, contexts] = await Promise.all([
       get("/api/me"),
       get("/api/repos"),
       get("/api/agents"),
+      get("/api/contexts"),
     ]);
     this.me = me;
     this.setRepos(repos);
     this.agents = agents;
+    this.contexts = contexts.agents;
     this.#follow();
   }
 

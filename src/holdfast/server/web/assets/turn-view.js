@@ -1,22 +1,17 @@
 // A turn explained: what was asked, what came of it, from which sources, and when what happened.
 
-import { get, post } from "./api.js";
+import { get, instruct, post } from "./api.js";
 import { go, sessionHref } from "./address.js";
 import { button, h, icon } from "./dom.js";
-import { json } from "./json.js";
 import { showMarkdown } from "./markdown.js";
 import { problemPage } from "./problem-page.js";
 import { statusMark } from "./status.js";
 import { store } from "./store.js";
-import { count, duration, moment } from "./times.js";
+import { turnChain, turnFacts } from "./turn-facts.js";
+import { turnRequest } from "./turn-request.js";
+import { files, sources } from "./turn-sources.js";
 import { turnTimeline } from "./turn-timeline.js";
-
-const PAYLOADS = {
-  fullInstructionUrl: "Whole instruction",
-  fullAgentAnswerUrl: "Whole answer",
-  openAIRequestPayloadUrl: "Request",
-  openAIResponsePayloadUrl: "Response",
-};
+import { wholeText } from "./whole-text.js";
 
 export class TurnView {
   title = "Turn";
@@ -46,7 +41,10 @@ export class TurnView {
 
   async #show() {
     try {
-      this.turn = await get(`${this.path}/turns/${this.turnId}`);
+      [this.session, this.turn] = await Promise.all([
+        get(this.path, { messages: "none" }),
+        get(`${this.path}/turns/${this.turnId}`),
+      ]);
       this.messages = await this.#messages();
     } catch (problem) {
       this.element.replaceChildren(problemPage(problem));
@@ -91,124 +89,91 @@ export class TurnView {
           stopReason && h("span", {}, stopReason.replaceAll("_", " ")),
         ),
       ),
-      button("Send again", { onclick: () => this.#again() }),
+      this.#againButton(),
     );
+  }
+
+  /** A model is given everything as it was, with its files read afresh; an agent the same words. */
+  #againButton() {
+    const [label, again] = this.session.agentContextId
+      ? ["Run again", () => this.#rerun()]
+      : ["Send again", () => instruct(this.session, this.#instruction)];
+    const element = button(label, {
+      onclick: async () => {
+        element.disabled = true;
+        try {
+          await again();
+          go(sessionHref(this.sessionId));
+        } catch (problem) {
+          element.disabled = false;
+          this.element
+            .querySelector(".column")
+            .prepend(h("p", { class: "problem", role: "alert" }, problem.message));
+        }
+      },
+    });
+    return element;
+  }
+
+  /** Run the turn again, until there is a new one to be looked at; its answer is seen in the session. */
+  async #rerun() {
+    const seen = new AbortController();
+    const begun = new Promise((resolve) => {
+      const look = () => store.sessions.get(this.sessionId)?.turnCount > this.session.turnCount && resolve();
+      store.addEventListener("sessions", look, { signal: seen.signal });
+    });
+    try {
+      await Promise.race([post(`${this.path}/turns/${this.turnId}/rerun`), begun]);
+    } finally {
+      seen.abort();
+    }
+  }
+
+  get #instruction() {
+    const said = this.messages.find((message) => message.role === "user");
+    return said?.content.text ?? this.turn.instructionSummary;
   }
 
   #content() {
     const { turn, messages } = this;
-    const prompt =
-      messages.find((message) => message.role === "user")?.content.text ?? turn.instructionSummary;
-    const answer = messages.findLast((message) => message.role === "agent" && message.content.type === "text")
-      ?.content.text;
-    const rendered = h("div", { class: "text" });
-    showMarkdown(rendered, answer ?? turn.agentAnswerSummary ?? "");
     return [
-      part("Instruction", h("div", { class: "text plain prompt-box" }, prompt)),
-      part(
-        "Answer",
-        answer || turn.agentAnswerSummary
-          ? rendered
-          : h(
-              "p",
-              { class: "muted" },
-              turn.status === "pending" ? "It is being worked on." : "There is none.",
-            ),
-      ),
+      part("Instruction", h("div", { class: "prompt-box" }, this.#asked())),
+      part("Answer", this.#answer()),
       turn.errors.length > 0 && part("What went wrong", list(turn.errors, "problem")),
       turn.warnings.length > 0 && part("Warnings", list(turn.warnings)),
       part("When", turnTimeline(turn, messages)),
       turn.chunkRefs.length > 0 && part("Sources", sources(turn.chunkRefs)),
       turn.activeFileRefs.length > 0 && part("Files", files(turn.activeFileRefs)),
-      part("Facts", this.#facts()),
-      ...this.#payloads(),
+      part("Chain", turnChain(turn)),
+      part("What was sent", turnRequest(turn)),
+      part("Facts", turnFacts(turn)),
     ];
   }
 
-  #facts() {
-    const { turn } = this;
-    const fact = (name, value) => value && [h("dt", {}, name), h("dd", {}, value)];
-    return h(
-      "dl",
-      { class: "facts" },
-      fact("Asked by", turn.createdByUser),
-      fact("Asked", moment(turn.creationDate)),
-      fact("Ended", turn.status !== "pending" && moment(turn.statusTimeStamp)),
-      fact(
-        "Took",
-        turn.status !== "pending" && duration(new Date(turn.statusTimeStamp) - new Date(turn.creationDate)),
-      ),
-      fact("Tokens", `${count(turn.usage.input)} in · ${count(turn.usage.output)} out`),
-      fact("Model", turn.openAIModel),
-      fact("Response", turn.openAIResponseId && h("code", {}, turn.openAIResponseId)),
-      fact("Mode", turn.mode),
-      fact("Id", h("code", {}, turn.id)),
-    );
+  #asked() {
+    const { fullInstructionUrl, instructionSummary } = this.turn;
+    const plain = (element, text) => {
+      element.classList.add("plain");
+      element.textContent = text;
+    };
+    return wholeText(fullInstructionUrl ? instructionSummary : this.#instruction, fullInstructionUrl, plain);
   }
 
-  /** Payloads may be large: each is fetched when it is unfolded. */
-  #payloads() {
-    const kept = Object.entries(PAYLOADS).filter(([name]) => this.turn[name]);
-    return kept.map(([name, label]) => {
-      const body = h("div", {});
-      const element = h("details", { class: "card payload" }, h("summary", {}, label), body);
-      element.addEventListener("toggle", async () => {
-        if (!element.open || body.childElementCount) return;
-        body.replaceChildren(
-          await get(this.turn[name]).then(json, (problem) => h("p", { class: "problem" }, problem.message)),
-        );
-      });
-      return element;
-    });
-  }
-
-  async #again() {
-    const prompt =
-      this.messages.find((message) => message.role === "user")?.content.text ?? this.turn.instructionSummary;
-    try {
-      await post(`${this.path}/prompt`, { text: prompt });
-      go(sessionHref(this.sessionId));
-    } catch (problem) {
-      this.element
-        .querySelector(".column")
-        .prepend(h("p", { class: "problem", role: "alert" }, problem.message));
-    }
+  #answer() {
+    const { fullAgentAnswerUrl, agentAnswerSummary, status } = this.turn;
+    const said = this.messages.findLast(({ role, content }) => role === "agent" && content.type === "text");
+    const text = fullAgentAnswerUrl ? agentAnswerSummary : (said?.content.text ?? agentAnswerSummary);
+    if (text) return wholeText(text, fullAgentAnswerUrl, showMarkdown);
+    return h("p", { class: "muted" }, status === "pending" ? "It is being worked on." : "There is none.");
   }
 }
 
-const part = (title, content) => h("section", { class: "part" }, h("h2", {}, title), content);
+const part = (title, content) =>
+  content && h("section", { class: "part", "aria-label": title }, h("h2", {}, title), content);
 
 const list = (sentences, kind = "") =>
   h(
     "ul",
     { class: kind },
     sentences.map((sentence) => h("li", {}, sentence)),
-  );
-
-const sources = (refs) =>
-  h(
-    "ul",
-    { class: "sources" },
-    refs.map(({ path, startLine, endLine, contentHash }) =>
-      h("li", {}, h("code", {}, `${path}:${startLine}–${endLine}`), h("small", {}, contentHash)),
-    ),
-  );
-
-const files = (refs) =>
-  h(
-    "ul",
-    { class: "sources" },
-    refs.map(({ path, contentHash, sizeBytes, wasSentToLLM, wasTooLargeToSend }) =>
-      h(
-        "li",
-        {},
-        h("code", {}, path),
-        h(
-          "span",
-          { class: "tag" },
-          wasSentToLLM ? "sent" : wasTooLargeToSend ? "too large to send" : "not sent",
-        ),
-        h("small", {}, `${count(sizeBytes)} bytes · ${contentHash}`),
-      ),
-    ),
   );
