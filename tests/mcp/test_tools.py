@@ -73,7 +73,7 @@ async def test_a_question_is_answered_while_the_agent_waits(
 async def test_an_agent_that_does_not_wait_fetches_the_answer_later(
     directory: Path, box: QuestionBox, era: str
 ) -> None:
-    async with connected(directory, era=era) as client:
+    async with in_process(directory, era=era) as client:
         submitted = text(await ask(client, nonBlocking=True))
         asked = await the_pending(box)
         short = asked.short_id
@@ -122,7 +122,7 @@ async def test_a_waiting_call_says_so_at_once_and_again_and_again(
     async def heard(progress: float, total: float | None, message: str | None) -> None:
         beats.append((progress, message))
 
-    async with connected(directory, era=era, heartbeat_seconds=0.05) as client:
+    async with in_process(directory, era=era, heartbeat_seconds=0.05) as client:
         call = asyncio.create_task(ask(client, beats=heard))
         asked = await the_pending(box)
         await until(lambda: len(beats) >= 4)
@@ -137,7 +137,7 @@ async def test_a_waiting_call_says_so_at_once_and_again_and_again(
 async def test_a_call_returns_before_its_client_gives_up_and_says_how_to_go_on(
     directory: Path, box: QuestionBox, era: str
 ) -> None:
-    async with connected(directory, era=era, soft_return_seconds=0.1) as client:
+    async with in_process(directory, era=era, soft_return_seconds=0.1) as client:
         returned = await ask(client)
         asked = await the_pending(box)
         assert (text(returned), returned.is_error) == (
@@ -301,7 +301,7 @@ async def test_a_time_limit_that_is_set_ends_the_question(directory: Path, box: 
 async def test_a_full_directory_refuses_and_the_limit_is_the_one_that_is_set(
     directory: Path, box: QuestionBox
 ) -> None:
-    async with connected(directory, limit=1) as client:
+    async with in_process(directory, limit=1) as client:
         await ask(client, nonBlocking=True)
         refused = await ask(client, COLOUR)
         assert refused.is_error
@@ -319,7 +319,7 @@ async def test_asking_sweeps_what_is_past_the_retention_that_is_set(
     old, new = OtherProgram(directory).ask(), OtherProgram(directory).ask()
     then = iso(datetime.now(UTC) - timedelta(days=3))
     rewrite(directory, old, "status.json", createdAt=then, lastModified=then)
-    async with connected(directory, retention_days=2) as client:
+    async with in_process(directory, retention_days=2) as client:
         await ask(client, nonBlocking=True)
     left = {each.id for each in await box.list()}
     assert old not in left

@@ -65,6 +65,7 @@ class Served:
             if line.startswith("Try:"):
                 self.printed = "".join(lines)
                 return
+        self.stop()
         raise AssertionError(f"The server did not start: {self.complaints()}")
 
     def _started(self, port: int, complaints: IO[str]) -> subprocess.Popen[str]:
