@@ -20,12 +20,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import agents, compaction, questions, report, retrieval, routing, store
+from benchmarks import agents, compaction, questions, report, retrieval, routing, server, store
 from benchmarks.measure import Result, Run, Suite, Workload
 
 SUITES = (
     store.SUITE,
     agents.SUITE,
+    server.SUITE,
     questions.SUITE,
     compaction.SUITE,
     routing.SUITE,
