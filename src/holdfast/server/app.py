@@ -122,6 +122,7 @@ def _described(api: FastAPI) -> dict[str, Any]:
             shapes.PUBLISHED, ref_template="#/components/schemas/{name}"
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        assert not schemas.keys() & components.keys(), "two shapes of one name: each would stand for both"
         schemas.update(components)
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)

@@ -83,7 +83,7 @@ class Details(Query):
     messages: Literal["all", "latest", "none"] = "all"
 
 
-class Patch(Body):
+class SessionChanges(Body):
     title: Title | None = None
     description: Text | None = None
     category: Text | None = None
@@ -190,7 +190,9 @@ async def list_messages(
 
 
 @router.patch("/{id}", responses=answers(shapes.Session, 200, 404, 409))
-async def patch_session(session_id: SessionPath, patch: Patch, parts: PartsOf, view: View) -> Response:
+async def patch_session(
+    session_id: SessionPath, patch: SessionChanges, parts: PartsOf, view: View
+) -> Response:
     """Change a session. What is left out stays as it is; null clears a text."""
     given = {name: getattr(patch, name) for name in patch.model_fields_set - {"status", "custom", "metadata"}}
     custom = patch.custom | ({"metadata": patch.metadata} if patch.metadata else {})
