@@ -95,8 +95,9 @@ class Indexer:
         gone = set(known)
         looked_at = changed = unchanged = skipped = chunks = size = 0
         remaining = iter(paths)
-        batch = await asyncio.to_thread(self._next, remaining, known)
-        while batch.looked_at:
+        # One after the other: cutting and writing both hold Python's lock, and would only wait for it.
+        while (batch := await asyncio.to_thread(self._next, remaining, known)).looked_at:
+            await self._write(batch.files, known)
             looked_at += batch.looked_at
             changed += len(batch.files)
             unchanged += len(batch.unchanged)
@@ -104,11 +105,6 @@ class Indexer:
             chunks += sum(len(file.chunks) for file in batch.files)
             size += sum(file.size for file in batch.files)
             gone.difference_update(batch.unchanged, (file.path for file in batch.files))
-            following = asyncio.create_task(asyncio.to_thread(self._next, remaining, known))
-            try:
-                await self._write(batch.files, known)
-            finally:
-                batch = await following
             progress(looked_at, len(paths))
         await self._delete(sorted(gone))
         return Indexed(
