@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import agents, compaction, questions, report, retrieval, routing, server, store
+from benchmarks import agents, compaction, execution, questions, report, retrieval, routing, server, store
 from benchmarks.measure import Result, Run, Suite, Workload
 
 SUITES = (
@@ -30,6 +30,7 @@ SUITES = (
     questions.SUITE,
     compaction.SUITE,
     routing.SUITE,
+    execution.SUITE,
     retrieval.SUITE,
 )
 WORKLOADS = {name: workload for suite in SUITES for name, workload in suite.workloads.items()}

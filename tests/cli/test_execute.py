@@ -99,7 +99,7 @@ def test_a_failure_is_one_sentence_and_an_exit_code(cli: Cli) -> None:
 def test_doctor_says_which_model_answers(cli: Cli, model: DemoModel) -> None:
     def models() -> str:
         findings = json.loads(cli("doctor", "--json").stdout)["findings"]
-        return next(finding["says"] for finding in findings if finding["part"] == "models")
+        return next(str(finding["says"]) for finding in findings if finding["part"] == "models")
 
     assert models() == f"default: demo at {model.url}"
     del cli.environment["OPENAI_API_KEY"]

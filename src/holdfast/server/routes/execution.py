@@ -165,8 +165,8 @@ async def _events(
         if event is None:
             break
         name = "delta" if isinstance(event, TextAdded) else "stage"
-        yield _frame(name, msgspec.json.encode(event))
-    yield _frame(*_outcome(running))
+        yield frame(name, msgspec.json.encode(event))
+    yield frame(*_outcome(running))
 
 
 async def _lines(
@@ -188,7 +188,3 @@ def _outcome(running: asyncio.Task[ExecuteResponse]) -> tuple[str, bytes]:
         return "answer", msgspec.json.encode(running.result())
     except HoldfastError as error:
         return "problem", bytes(problem_of(error).body)
-
-
-def _frame(name: str, data: bytes) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
