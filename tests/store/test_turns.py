@@ -13,6 +13,7 @@ from holdfast import (
     ChunkRef,
     Message,
     NewTurn,
+    SessionFilter,
     SessionKey,
     SessionPatch,
     SessionStatus,
@@ -73,6 +74,21 @@ async def test_a_new_turn_is_pending_and_keeps_what_is_known(
         assert (opened.warnings, opened.errors) == (("old index",), ())
         assert await store.get_turn(key, opened.id) == opened
         assert (await store.get_session(key)).turn_count == 1
+
+
+async def test_a_session_says_whether_a_turn_is_pending(store: Store, key: SessionKey) -> None:
+    async def pending() -> list[bool]:
+        read = [await store.get_session(key), *await store.list(SessionFilter())]
+        return [session.has_pending_turn for session in read]
+
+    await store.get_or_create(key)
+    assert await pending() == [False, False]
+    first = await store.add_turn(key, NewTurn(instruction_summary="first"))
+    second = await store.add_turn(key, NewTurn(instruction_summary="second"))
+    await store.complete_turn(key, first.id, TurnAnswer(agent_answer_summary="done"))
+    assert await pending() == [True, True]
+    await store.fail_turn(key, second.id, TurnFailure(errors=("it broke",)))
+    assert await pending() == [False, False]
 
 
 @pytest.mark.req("EXE-11", "EXE-17")

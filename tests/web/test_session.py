@@ -125,6 +125,16 @@ async def test_a_session_is_found_by_what_is_in_its_title(page: Page) -> None:
     await expect(rows.first).to_be_visible()
 
 
+async def test_the_list_says_in_which_sessions_somebody_works(visitor: Visitor, page: Page) -> None:
+    await begin(page, "Long labours.\nslow 2000")
+    await expect(said(page)).to_contain_text("1 2")
+    elsewhere = await visitor.open("?q=long+labours")
+    row = elsewhere.get_by_role("navigation", name="Sessions").get_by_role("listitem")
+    await expect(row).to_contain_text("working")
+    await page.get_by_role("button", name="Stop the turn").click()
+    await expect(row).to_contain_text("active")
+
+
 async def test_a_session_is_saved_as_markdown(page: Page) -> None:
     await begin(page, "Save me.\nsay To be kept.")
     await expect(said(page)).to_contain_text("To be kept.")

@@ -61,6 +61,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """The last activity, never earlier than what was shown before."""
     message_count: int
     turn_count: int
+    has_pending_turn: bool
+    """Whether something is being worked on."""
     rev: int
 
     @property

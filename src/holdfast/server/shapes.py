@@ -99,6 +99,8 @@ class Session(_Shape, frozen=True, kw_only=True):
     updated_at: str
     message_count: int
     turn_count: int
+    has_pending_turn: bool
+    """Whether something is being worked on."""
     token_usage: TokenUsage
     last_model: str | None = None
     compaction_count: int
@@ -141,6 +143,7 @@ class Session(_Shape, frozen=True, kw_only=True):
             updated_at=updated,
             message_count=session.message_count,
             turn_count=session.turn_count,
+            has_pending_turn=session.has_pending_turn,
             token_usage=session.token_usage,
             last_model=session.last_model,
             compaction_count=session.compaction_count,

@@ -207,7 +207,7 @@ def session_from_row(row: Row) -> Session:
         title, description, category, is_public, is_draft, is_deleted, stars, ratings_count,
         agent_context_id, conversation_context_id, workspace_id, repo_name, default_language,
         last_model, agent_session_id, agent_state, input_tokens, output_tokens, compaction_count,
-        custom, created_at, updated_at, last_seq, turn_count, rev,
+        custom, created_at, updated_at, last_seq, turn_count, rev, has_pending_turn,
     ) = row
     # fmt: on
     return Session(
@@ -243,6 +243,7 @@ def session_from_row(row: Row) -> Session:
         updated_at=from_ms(updated_at),
         message_count=last_seq,
         turn_count=turn_count,
+        has_pending_turn=bool(has_pending_turn),
         rev=rev,
     )
 

@@ -165,7 +165,8 @@ class Row {
   update(session, waits) {
     const unread = isUnread(session);
     const repo = store.repos.get(session.repoId);
-    const shown = [nameOf(session), session.status, session.updatedAt, waits, unread, repo?.name].join("\0");
+    const state = waits ? "waiting" : session.hasPendingTurn ? "running" : session.status;
+    const shown = [nameOf(session), state, session.updatedAt, unread, repo?.name].join("\0");
     if (shown === this.#shown) return;
     this.#shown = shown;
     this.link.href = sessionHref(session.id);
@@ -173,7 +174,7 @@ class Row {
     this.element.classList.toggle("unread", unread);
     this.element.classList.toggle("waits", waits);
     this.about.replaceChildren(
-      statusMark(waits ? "waiting" : session.status),
+      statusMark(state),
       h("span", {}, session.agent),
       ...(repo ? [h("span", {}, repo.name)] : []),
       ...(unread ? [h("span", { class: "sr-only" }, "unread")] : []),
