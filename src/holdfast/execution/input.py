@@ -79,9 +79,6 @@ class ExecutionInput(msgspec.Struct, frozen=True, kw_only=True):
             id_bytes(self.session_id, "session id")
         if len(self.active_files) > MAX_FILES:
             raise InvalidInput(f"{len(self.active_files)} files came along; at most {MAX_FILES} can be sent.")
-        twice = [path for path, n in Counter(file.path for file in self.active_files).items() if n > 1]
-        if twice:
-            raise InvalidInput(f"The file {twice[0]} came along more than once.")
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -97,6 +94,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     active_files: tuple[ActiveFile, ...] = ()
 
     def input(self) -> ExecutionInput:
+        """Of a file that came twice, the last counts."""
         return ExecutionInput(
             instruction=self.instruction,
             agent_context=self.agent_context_id,
@@ -105,7 +103,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
             mode=self.mode,
             repository=self.repo,
             language=self.language,
-            active_files=self.active_files,
+            active_files=tuple({file.path: file for file in self.active_files}.values()),
         )
 
 
