@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from holdfast import Store, open_store
 from holdfast.execution.demo import DemoModel
@@ -75,7 +75,10 @@ async def visitor(browser: Browser, served: Served) -> AsyncIterator[Visitor]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(visitor: Visitor) -> Page:
-    return await visitor.open()
+    """The page, once it listens to keys."""
+    page = await visitor.open()
+    await expect(page.get_by_role("navigation", name="Sessions")).to_be_attached()
+    return page
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -18,6 +18,7 @@ from holdfast.execution.demo import DemoModel
 from holdfast.model.records import Repo
 from holdfast.model.session import SessionPatch
 from holdfast.model.status import SessionStatus
+from holdfast.model.turn import NewTurn
 from holdfast.questions import QuestionBox
 from tests.server.servers import Served, owner_of
 from tests.web import scenes
@@ -28,6 +29,7 @@ TARGET = Path(__file__).parents[2] / "docs" / "screenshots"
 HOME = Path("/tmp/demo")
 """Where the server lives while it is looked at: the same each time, because the pictures show it."""
 
+WORKING = "Index the invoices by month"
 QUESTION = "Where are the amounts of an invoice rounded?"
 
 OTHERS = (
@@ -90,6 +92,8 @@ async def furnish(served: Served) -> Inhabited:
         assert stored.id is not None
         for agent, title, status in OTHERS:
             await _other(store, NewSession(agent=agent, title=title, repo_id=stored.id), status)
+        working = await store.create_session(NewSession(agent="codex", title=WORKING, repo_id=stored.id))
+        await store.add_turn(working.id, NewTurn(instruction_summary=WORKING))
         session = await scenes.retried_webhooks(store, stored.id, repo)
         box = QuestionBox(served.questions)
         await scenes.asked(box, session, repo)
@@ -114,8 +118,9 @@ async def show_turn(page: Page, inhabited: Inhabited) -> None:
     await expect(sources.locator("pre")).to_be_visible()
     await page.get_by_role("button", name="Replay").click()
     await expect(page.get_by_text("Identical.")).to_be_visible()
-    await page.locator("h1").focus()
-    await sources.evaluate("each => each.scrollIntoView({block: 'center'})")
+    sent = page.get_by_role("region", name="What was sent")
+    await sent.evaluate("each => each.scrollIntoView({block: 'end'})")
+    await page.locator(".scroller").evaluate("each => each.scrollBy(0, 24)")
 
 
 async def show_inbox(page: Page, inhabited: Inhabited) -> None:
@@ -136,7 +141,7 @@ DEVICES = (
     ("desk", DESK, False, ("session", "turn", "inbox", "new-session")),
     ("desk-dark", DESK, True, ("session",)),
     ("tablet", TABLET, False, ("session",)),
-    ("phone", PHONE, False, ("session", "inbox", "turn")),
+    ("phone", PHONE, False, ("session", "inbox")),
     ("phone-dark", PHONE, True, ("inbox",)),
 )
 
