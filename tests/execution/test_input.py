@@ -39,17 +39,11 @@ def test_the_same_request_of_any_client_is_the_same_input() -> None:
 
 
 @pytest.mark.req("EXE-02")
-def test_what_only_one_kind_of_client_may_say() -> None:
-    named: dict[str, Any] = {"instruction": "Look", "activeFiles": [{"path": "src/a.rs"}]}
-    assert normalized({**named, "clientType": "thick"}).active_files[0].content is None
-    with pytest.raises(InvalidInput, match=r"src/a.rs came without its content"):
-        normalized({**named, "clientType": "browser"})
+def test_the_thin_cli_leaves_the_language_to_its_files() -> None:
+    named: dict[str, Any] = {"instruction": "Look", "activeFiles": [{"path": "src/a.rs"}, {"path": "notes"}]}
     assert normalized({**named, "clientType": "cli"}).language == "rust"
+    assert normalized({**named, "clientType": "cli", "language": "go"}).language == "go"
     assert normalized({**named, "clientType": "thick"}).language is None
-    placed = {"instruction": "Look", "workspaceId": "laptop"}
-    assert normalized({**placed, "clientType": "thick"}).workspace_id == "laptop"
-    with pytest.raises(InvalidInput, match="workspaceId"):
-        normalized({**placed, "clientType": "cli"})
 
 
 def test_of_a_file_that_came_twice_the_last_counts() -> None:

@@ -262,6 +262,15 @@ async def test_a_running_turn_is_stopped_by_the_route_that_stops_agents(
     assert (name, answer["errorCode"]) == ("answer", "interrupted")
 
 
+async def test_a_session_that_was_ended_takes_instructions_again_once_it_is_resumed(owner: Person) -> None:
+    session = (await execute(owner, "Look"))["sessionId"]
+    assert (await owner.call("DELETE", f"/api/sessions/{session}")).json()["status"] == "cancelled"
+    ended = await owner.post(EXECUTE, {"instruction": "More", "sessionId": session})
+    assert (ended.status_code, problem(ended)["sessionStatus"]) == (409, "cancelled")
+    assert (await owner.post(f"/api/sessions/{session}/resume")).json()["status"] == "active"
+    assert (await execute(owner, "More", sessionId=session))["kind"] == "answer"
+
+
 async def test_without_a_model_the_error_says_how_to_configure_one(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()

@@ -1,10 +1,9 @@
-"""What is executed, whichever client asked: the three shapes of requests, and the one they become.
+"""What is executed, whichever client asked: the requests of all kinds of clients become one input.
 
-- A **browser** knows no disk: it sends the files it has, with their content.
-- The **thin CLI** sends what it read itself, and says no more than it must: the language is that of
-  the files.
-- A **thick client**, an editor, says which files are open and which are changed. It may leave out a
-  file's content where the server can read it, and has a workspace of its own.
+- A **browser** sends what a person wrote, and the files they gave it.
+- The **thin CLI** sends files as it read them itself, and says no more than it must.
+- A **thick client**, an editor, says which files are open and which are changed, and leaves out the
+  content of those that the server can read in the repository.
 
 After `normalized` nobody knows which client called.
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -81,14 +80,15 @@ class ExecutionInput(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"{len(self.active_files)} files came along; at most {MAX_FILES} can be sent.")
 
 
-class _Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What the requests of all clients have."""
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What the requests of all clients may say."""
 
     instruction: str
     agent_context_id: str | None = None
     conversation_context_id: str | None = None
     session_id: str | None = None
     mode: Mode = Mode.ASK
+    workspace_id: str | None = None
     repo: str | None = None
     language: str | None = None
     active_files: tuple[ActiveFile, ...] = ()
@@ -101,22 +101,16 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
             conversation_context=self.conversation_context_id,
             session_id=SessionId(self.session_id) if self.session_id is not None else None,
             mode=self.mode,
+            workspace_id=self.workspace_id,
             repository=self.repo,
             language=self.language,
             active_files=tuple({file.path: file for file in self.active_files}.values()),
         )
 
 
-class BrowserRequest(_Request, frozen=True, kw_only=True):
-    workspace_id: str | None = None
+class CliRequest(ClientRequest, frozen=True, kw_only=True):
+    """Says no more than it must: without a language, it is that of most of the files."""
 
-    def input(self) -> ExecutionInput:
-        if named := [file.path for file in self.active_files if file.content is None]:
-            raise InvalidInput(f"The file {named[0]} came without its content, which a browser must send.")
-        return msgspec.structs.replace(super().input(), workspace_id=self.workspace_id)
-
-
-class CliRequest(_Request, frozen=True, kw_only=True):
     def input(self) -> ExecutionInput:
         return msgspec.structs.replace(super().input(), language=self.language or self._language())
 
@@ -126,21 +120,10 @@ class CliRequest(_Request, frozen=True, kw_only=True):
         return found.most_common(1)[0][0] if found else None
 
 
-class ThickRequest(_Request, frozen=True, kw_only=True):
-    workspace_id: str | None = None
-
-    def input(self) -> ExecutionInput:
-        return msgspec.structs.replace(super().input(), workspace_id=self.workspace_id)
-
-
-class ClientRequest(Protocol):
-    def input(self) -> ExecutionInput: ...
-
-
 SHAPES: Mapping[str, type[ClientRequest]] = {
-    "browser": BrowserRequest,
+    "browser": ClientRequest,
     "cli": CliRequest,
-    "thick": ThickRequest,
+    "thick": ClientRequest,
 }
 """The shapes by `clientType`; a request that names none is a browser's."""
 

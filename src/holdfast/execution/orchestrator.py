@@ -45,7 +45,7 @@ from holdfast.model.lease import LeaseLost
 from holdfast.model.message import Message
 from holdfast.model.records import ExecutionKey
 from holdfast.model.session import Session, SessionPatch
-from holdfast.model.status import require_live
+from holdfast.model.status import SessionStatus, require_live, require_transition
 from holdfast.model.turn import NewTurn, Turn, TurnFailure, TurnStatus, summary
 from holdfast.retrieval import Retrieval
 from holdfast.routing.hold import Hold, TurnInterrupted, take_hold
@@ -208,6 +208,12 @@ class Orchestrator:
         if await view.interrupt_turn(session.id) and (hold := self._holds.get(session.id)):
             hold.look()
         return session
+
+    async def resume(self, view: Store, session_id: SessionId) -> Session:
+        """Let a session that has ended take instructions again. There is no process to start."""
+        session = await view.get_session(session_id)
+        require_transition(session.status, SessionStatus.ACTIVE, archived_from=session.archived_from)
+        return await view.patch(session.id, SessionPatch(status=SessionStatus.ACTIVE, status_reason=None))
 
     def serves(self, session: Session) -> bool:
         """Whether a session is a model's, and not that of an agent with a process."""

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Header
 from fastapi import Query as QueryOf
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.errors import HoldfastError
 from holdfast.execution.answer import ExecuteResponse
 from holdfast.execution.events import ExecutionEvent, TextAdded
-from holdfast.execution.input import MAX_FILES, MAX_INSTRUCTION, ActiveFile, normalized
+from holdfast.execution.input import MAX_FILES, ActiveFile, normalized
 from holdfast.execution.reading import SummaryPage, summaries
 from holdfast.execution.replay import Replay, replay
 from holdfast.model.ids import SessionId, TurnId
-from holdfast.model.path import MAX_PATH
+from holdfast.model.path import MAX_PATH, MAX_STEP
 from holdfast.server import shapes
 from holdfast.server.hub import HEARTBEAT, HEARTBEAT_SECONDS
 from holdfast.server.problems import problem_of
@@ -50,19 +50,13 @@ LAST_INDEX = 99999
 """The index of the last line of a stream of lines, by which clients know it."""
 
 
-_REST = r"[^/\\\x00-\x1f\x7f]*"
+_REST = rf"[^/\\\x00-\x1f\x7f]{{0,{MAX_STEP - 3}}}"
 _NAME = rf"[^/\\.\x00-\x1f\x7f]{_REST}"
-_FIRST = rf"([A-Za-z]([^:/\\\x00-\x1f\x7f]{_REST})?|[^A-Za-z/\\.\x00-\x1f\x7f]{_REST}|\.+{_NAME})"
+_FIRST = rf"([A-Za-z]([^:/\\\x00-\x1f\x7f]{_REST})?|[^A-Za-z/\\.\x00-\x1f\x7f]{_REST}|\.{{1,2}}{_NAME})"
 """The first step of a path: `C:` would be a drive."""
 
-Instruction = Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", max_length=MAX_INSTRUCTION)]
-FilePath = Annotated[str, Field(pattern=rf"^{_FIRST}(/\.*{_NAME})*$", max_length=MAX_PATH)]
-
-
-class WholeFile(Body):
-    path: FilePath
-    content: Text
-    is_touched: bool = False
+Instruction = Annotated[str, Field(pattern=r"^\s*[^\s\x00][^\x00]*$")]
+FilePath = Annotated[str, Field(pattern=rf"^{_FIRST}(/\.{{0,2}}{_NAME})*$", max_length=MAX_PATH)]
 
 
 class File(Body):
@@ -71,44 +65,17 @@ class File(Body):
     is_touched: bool = False
 
 
-class _Execute(Body):
+class Execute(Body):
+    client_type: Literal["browser", "cli", "thick"] = "browser"
     instruction: Instruction
     agent_context_id: Label | None = None
     conversation_context_id: Label | None = None
     session_id: Annotated[str, Field(pattern=UUID)] | None = None
     mode: Literal["ask", "edit"] = "ask"
+    workspace_id: Label | None = None
     repo: Label | None = None
     language: Label | None = None
-
-
-class BrowserExecute(_Execute):
-    client_type: Literal["browser"] = "browser"
-    workspace_id: Label | None = None
-    active_files: Annotated[list[WholeFile], Field(default_factory=list, max_length=MAX_FILES)]
-
-
-class CliExecute(_Execute):
-    client_type: Literal["cli"]
     active_files: Annotated[list[File], Field(default_factory=list, max_length=MAX_FILES)]
-
-
-class ThickExecute(_Execute):
-    client_type: Literal["thick"]
-    workspace_id: Label | None = None
-    active_files: Annotated[list[File], Field(default_factory=list, max_length=MAX_FILES)]
-
-
-def _client_type(body: Any) -> Any:
-    """Which of the shapes a body is meant to have: a browser's, where it does not say."""
-    return body.get("clientType", "browser") if isinstance(body, dict) else "browser"
-
-
-Execute = Annotated[
-    Annotated[BrowserExecute, Tag("browser")]
-    | Annotated[CliExecute, Tag("cli")]
-    | Annotated[ThickExecute, Tag("thick")],
-    Discriminator(_client_type),
-]
 
 
 class Rerun(Body):

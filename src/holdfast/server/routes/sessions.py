@@ -243,7 +243,9 @@ async def complete_session(session_id: SessionPath, parts: PartsOf, view: View) 
 @router.post("/{id}/resume", responses=answers(shapes.Session, 200, 404, 409, 502, 503, 504))
 async def resume_session(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
     """Start the session's agent again, in the same session."""
-    return await _decided(view, "session.resume", await parts.supervisor.resume(view, session_id))
+    session = await view.get_session(session_id)
+    starts = parts.orchestrator if parts.orchestrator.serves(session) else parts.supervisor
+    return await _decided(view, "session.resume", await starts.resume(view, session.id))
 
 
 @router.post("/{id}/fork", status_code=201, responses=answers(shapes.Session, 201, 404, 409, 502, 503, 504))
