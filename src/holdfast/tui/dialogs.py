@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -22,6 +22,14 @@ from holdfast.tui.theme import MUTED
 
 Act = Callable[[], Awaitable[str | None]]
 """Does what the dialog is for. The sentence it gives back says why it could not; None when it could."""
+
+
+class _Button(Button):
+    """One that can be pressed again at once: Textual ignores a press while it still shows the last one."""
+
+    def __init__(self, label: str, **options: Any) -> None:
+        super().__init__(label, **options)
+        self.active_effect_duration = 0
 
 
 class ReviewScreen(ModalScreen[int | None]):
@@ -51,10 +59,10 @@ class ReviewScreen(ModalScreen[int | None]):
             yield Static(self._warning(), classes="warning")
             yield Static("", classes="problem", markup=False)
             with HorizontalGroup(classes="buttons"):
-                yield Button("Send", id="send", variant="primary", disabled=nothing)
+                yield _Button("Send", id="send", variant="primary", disabled=nothing)
                 if self._unanswered:
-                    yield Button(f"Go to question {self._unanswered[0] + 1}", id="missing")
-                yield Button("Back", id="back")
+                    yield _Button(f"Go to question {self._unanswered[0] + 1}", id="missing")
+                yield _Button("Back", id="back")
 
     def on_mount(self) -> None:
         self.query_one("#missing" if self._unanswered else "#send", Button).focus()
@@ -105,8 +113,8 @@ class RejectScreen(ModalScreen[None]):
             yield Words("", placeholder="Why? The agent reads this. (optional)")
             yield Static("", classes="problem", markup=False)
             with HorizontalGroup(classes="buttons"):
-                yield Button("Reject", id="reject", variant="error")
-                yield Button("Keep", id="keep")
+                yield _Button("Reject", id="reject", variant="error")
+                yield _Button("Keep", id="keep")
 
     def on_mount(self) -> None:
         self.query_one(".problem").display = False
