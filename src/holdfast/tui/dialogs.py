@@ -37,6 +37,7 @@ class ReviewScreen(ModalScreen[int | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,n", "back", "Back"),
+        Binding("enter", "default", show=False),
         Binding("left,up,shift+tab", "app.focus_previous", show=False),
         Binding("right,down,tab", "app.focus_next", show=False),
     ]
@@ -65,9 +66,17 @@ class ReviewScreen(ModalScreen[int | None]):
                 yield _Button("Back", id="back")
 
     def on_mount(self) -> None:
-        self.query_one("#missing" if self._unanswered else "#send", Button).focus()
+        self._default.focus()
         self.query_one(".warning").display = bool(self._unanswered)
         self.query_one(".problem").display = False
+
+    @property
+    def _default(self) -> Button:
+        return self.query_one("#missing" if self._unanswered else "#send", Button)
+
+    def action_default(self) -> None:
+        """What Enter does where nothing has the focus."""
+        self._default.press()
 
     def action_back(self) -> None:
         self.dismiss(None)
@@ -97,6 +106,7 @@ class RejectScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "keep", "Keep"),
+        Binding("enter", "default", show=False),
         Binding("shift+tab", "app.focus_previous", show=False),
         Binding("tab", "app.focus_next", show=False),
     ]
@@ -119,6 +129,10 @@ class RejectScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         self.query_one(".problem").display = False
         self.query_one(Words).focus()
+
+    def action_default(self) -> None:
+        """What Enter does where nothing has the focus."""
+        self.query_one("#reject", Button).press()
 
     @on(Button.Pressed, "#keep")
     @on(Words.Left)
@@ -181,6 +195,8 @@ class HelpScreen(ModalScreen[None]):
 async def _act(screen: ModalScreen[int | None] | ModalScreen[None], act: Act) -> None:
     """Do it once, and stay with the reason when it could not be done."""
     buttons = [button for button in screen.query(Button) if not button.disabled]
+    # Disabling what has the focus takes it away later, perhaps only after it was given back.
+    screen.set_focus(None)
     for button in buttons:
         button.disabled = True
     problem = await act()
@@ -190,7 +206,8 @@ async def _act(screen: ModalScreen[int | None] | ModalScreen[None], act: Act) ->
         shown.display = True
         for button in buttons:
             button.disabled = False
-        buttons[0].focus()
+        # Once the longer dialog is laid out: a button that is out of sight meanwhile loses the focus.
+        screen.call_after_refresh(screen.set_focus, buttons[0])
     elif screen.is_active:
         screen.dismiss(None)
 
