@@ -12,15 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from types import TracebackType
 from typing import NamedTuple, Self
 from weakref import WeakValueDictionary
-
-import msgspec
 
 from holdfast.blobs import Blobs, blob_id_of, blob_url
 from holdfast.compaction.background import BackgroundCompaction
@@ -36,19 +33,19 @@ from holdfast.execution.errors import (
 from holdfast.execution.events import ExecutionEvent, Stage, Tell
 from holdfast.execution.input import ActiveFile, ExecutionInput, Mode
 from holdfast.execution.recovery import Recovery
+from holdfast.execution.repeating import ended_turn, request_hash
 from holdfast.execution.request import Parameters
 from holdfast.execution.resolving import new_session, resolved_contexts, search_filter
 from holdfast.execution.responses import Provider
 from holdfast.execution.running import Execution, ExecutionLimits
 from holdfast.model.ids import SessionId, TurnId
-from holdfast.model.lease import LeaseLost
 from holdfast.model.message import Message
 from holdfast.model.records import ExecutionKey
 from holdfast.model.session import Session, SessionPatch
 from holdfast.model.status import SessionStatus, require_live, require_transition
 from holdfast.model.turn import NewTurn, Turn, TurnFailure, TurnStatus, summary
 from holdfast.retrieval import Retrieval
-from holdfast.routing.hold import Hold, TurnInterrupted, take_hold
+from holdfast.routing.hold import Hold, TurnInterrupted, let_go, take_hold
 from holdfast.store.executions import KeyTaken
 from holdfast.store.store import Store
 from holdfast.telemetry import bound, span
@@ -148,7 +145,7 @@ class Orchestrator:
         A call that is repeated with its key gives the same turn. `said` is what the instruction is in
         the session, where that is more than its text; a `leased` view has the session's turn already.
         """
-        wanted = None if key is None else ExecutionKey(key, _request_hash(asked))
+        wanted = None if key is None else ExecutionKey(key, request_hash(asked))
         if wanted is not None and (earlier := await self._earlier(view, wanted)):
             return earlier
         if self._closing:
@@ -335,7 +332,7 @@ class Orchestrator:
                 return await hold.during(execution.run())
             finally:
                 del self._holds[session_id]
-                await asyncio.shield(_release(hold))
+                await asyncio.shield(let_go(hold))
 
     async def _fail(self, execution: Execution, why: str, code: str) -> Turn:
         """End a turn as failed; as it has ended already, where somebody else was earlier."""
@@ -370,7 +367,7 @@ class Orchestrator:
         turn = await view.get_turn(session.id, keyed.turn_id)
 
         async def answer() -> ExecuteResponse:
-            ended = await _ended(view, session.id, turn.id)
+            ended = await ended_turn(view, session.id, turn.id)
             return await response_of(self._blobs, session, ended)
 
         return Running(turn, asyncio.get_running_loop().create_task(answer()))
@@ -400,25 +397,6 @@ class Orchestrator:
                 await self._recovery.recover()
             except StoreError as error:
                 log.warning("turns that were left behind cannot be ended yet: %s", error)
-
-
-def _request_hash(asked: ExecutionInput) -> str:
-    return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
-
-
-async def _ended(view: Store, session_id: SessionId, turn_id: TurnId) -> Turn:
-    """A turn, once it has ended."""
-    async with aclosing(view.follow(session_id)) as items:
-        async for changes in items:
-            for turn in changes.turns:
-                if turn.id == turn_id and turn.status is not TurnStatus.PENDING:
-                    return turn
-    raise NotFound(f"The session has no turn {turn_id} any more.")
-
-
-async def _release(hold: Hold) -> None:
-    with suppress(LeaseLost):
-        await hold.release()
 
 
 def _unheard(event: ExecutionEvent) -> None:

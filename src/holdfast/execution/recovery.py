@@ -19,7 +19,7 @@ from holdfast.execution.responses import ModelAnswer, Provider
 from holdfast.model.message import Message
 from holdfast.model.session import Session
 from holdfast.model.turn import Turn, TurnFailure
-from holdfast.routing.hold import take_hold
+from holdfast.routing.hold import let_go, take_hold
 from holdfast.store.store import Store
 from holdfast.telemetry import bound
 
@@ -75,7 +75,7 @@ class Recovery:
         except TurnEnded:
             log.debug("the turn has ended meanwhile")
         finally:
-            await hold.release()
+            await let_go(hold)
 
     async def _fetched(self, turn: Turn) -> ModelAnswer | None:
         if turn.openai_response_id is None or turn.recipe is None or turn.openai_model is None:

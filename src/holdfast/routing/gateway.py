@@ -30,7 +30,7 @@ from holdfast.model.turn import Turn, TurnFailure, TurnStatus
 from holdfast.routing.bindings import Bindings, Decision
 from holdfast.routing.ending import to_its_end
 from holdfast.routing.events import Outgoing, TurnEnded, TurnJoined, TurnStarted
-from holdfast.routing.hold import LEASE_SECONDS, Hold, TurnInterrupted, take_hold
+from holdfast.routing.hold import LEASE_SECONDS, Hold, TurnInterrupted, let_go, take_hold
 from holdfast.routing.incoming import Incoming
 from holdfast.routing.runner import CHAT, Exchange, Function, Runner, calling
 from holdfast.routing.scope import main_key
@@ -164,9 +164,9 @@ class Gateway:
                         return hold, current
                     await hold.store.retire(current.id)
             except BaseException:
-                await asyncio.shield(_release(hold))
+                await asyncio.shield(let_go(hold))
                 raise
-            await _release(hold)
+            await let_go(hold)
 
     async def _begins_afresh(self, store: Store, decision: Decision, session: Session) -> bool:
         if session.status in (SessionStatus.ERROR, SessionStatus.ARCHIVED):
@@ -254,12 +254,7 @@ async def _give_up(hold: Hold, session: Session) -> None:
     """Leave the session as the next holder needs it, unless that one is there already."""
     with suppress(LeaseLost):
         await _end_abandoned(hold.store, session)
-    await _release(hold)
-
-
-async def _release(hold: Hold) -> None:
-    with suppress(LeaseLost):
-        await hold.release(leave_joined=True)
+    await let_go(hold)
 
 
 async def _end_abandoned(store: Store, session: Session) -> None:

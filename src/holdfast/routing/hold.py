@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import Conflict, StoreUnavailable
 from holdfast.model.ids import SessionId
-from holdfast.model.lease import Lease
+from holdfast.model.lease import Lease, LeaseLost
 from holdfast.store.store import Store
 
 T = TypeVar("T")
@@ -96,6 +96,12 @@ async def take_hold(store: Store, session_id: SessionId, seconds: float = LEASE_
         if lease is not None:
             return Hold(store, lease, seconds)
         await _until_free(store, session_id, rev)
+
+
+async def let_go(hold: Hold) -> None:
+    """Give a turn up, whoever has joined, unless it is somebody else's by now."""
+    with suppress(LeaseLost):
+        await hold.release(leave_joined=True)
 
 
 async def _until_free(store: Store, session_id: SessionId, since: int) -> None:
