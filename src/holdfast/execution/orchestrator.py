@@ -30,7 +30,7 @@ from holdfast.execution.errors import (
     NotAModelSession,
     ShuttingDown,
 )
-from holdfast.execution.events import ExecutionEvent, Stage, Tell
+from holdfast.execution.events import Stage, Tell
 from holdfast.execution.input import ActiveFile, ExecutionInput, Mode
 from holdfast.execution.recovery import Recovery
 from holdfast.execution.repeating import ended_turn, request_hash
@@ -151,7 +151,7 @@ class Orchestrator:
         if self._closing:
             raise ShuttingDown()
         try:
-            execution = await self._begin(view, asked, wanted, tell or _unheard, said)
+            execution = await self._begin(view, asked, wanted, tell or (lambda event: None), said)
         except KeyTaken:
             assert wanted is not None
             earlier = await self._earlier(view, wanted)
@@ -397,7 +397,3 @@ class Orchestrator:
                 await self._recovery.recover()
             except StoreError as error:
                 log.warning("turns that were left behind cannot be ended yet: %s", error)
-
-
-def _unheard(event: ExecutionEvent) -> None:
-    """Nobody listens."""
