@@ -9,8 +9,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Extra arguments for pytest and the benchmarks: make test ARGS="-k history"
 ARGS ?=
 
+# Every program that a test starts would compile the package again, if it could not keep the outcome.
+unexport PYTHONDONTWRITEBYTECODE
+
 # More than there are processors on a small machine: tests wait for disks, processes and the clock.
-WORKERS ?= 4
+WORKERS ?= 6
 
 say = @if [ -t 1 ] && [ -z "$$NO_COLOR" ]; then printf '\033[1m▸ %s\033[0m\n' "$(1)"; else printf '▸ %s\n' "$(1)"; fi
 # Run a command, and show what it printed only when it fails.
@@ -53,14 +56,15 @@ clean: ## Remove the environment, builds and caches
 	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Some systems ship Python without ensurepip; there, the system's own pip fills the new environment.
+# The newest pip, which finds out what to install in a fraction of the time that the one which comes with
+# Python may need. Python's own pip fetches it; where there is none, the new environment's does.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Holdfast needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..."; exit 1; }
 	$(call say,creating $(VENV))
-	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 \
-		|| { $(PYTHON) -m venv --clear --without-pip $(VENV) \
-			&& $(PYTHON) -m pip -qq --python $(VENV) install pip; } \
+	@{ $(PYTHON) -m venv --without-pip $(VENV) \
+			&& $(PYTHON) -m pip -qq --python $(VENV) install pip; } >/dev/null 2>&1 \
+		|| $(PYTHON) -m venv --clear --upgrade-deps $(VENV) >/dev/null \
 		|| { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.for-serving: pyproject.toml | $(BIN)/python
@@ -68,7 +72,10 @@ $(VENV)/.for-serving: pyproject.toml | $(BIN)/python
 	@$(PIP) install -qq --editable '.[all]'
 	@touch $@
 
+# Compiled with all processors, where pip would use one. Some package may carry a file that no Python of
+# today can read, and does not need it.
 $(VENV)/.for-developing: pyproject.toml | $(BIN)/python
 	$(call say,installing holdfast and what its tests need)
-	@$(PIP) install -qq --editable '.[all,dev]'
+	@$(PIP) install -qq --no-compile --editable '.[all,dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@ $(VENV)/.for-serving

@@ -90,12 +90,13 @@ async def planning(run: Run) -> list[Result]:
     length = run.size(10_000, 2_000)
     counter = ExactCounter()
     messages = _talk(length, counter)
-    view = View(Layout(), messages, counter, last_seq=length)
     plans: dict[str, list[float]] = {}
     whole: list[float] = []
     for _ in range(run.repetitions):
         for name in STRATEGIES:
             strategy = strategy_of(name)
+            # Afresh each time: a view keeps what one strategy found in it for the next.
+            view = View(Layout(), messages, counter, last_seq=length)
             with Meter() as meter:
                 strategy.plan(view, PLANNED, counter)
             plans.setdefault(name, []).append(meter.cpu * 1e3)

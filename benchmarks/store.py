@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import appends, footprint, postgres, reads, streams
+from benchmarks import appends, footprint, postgres, reads, searches, streams
 from benchmarks.measure import Suite
 
 SUITE = Suite(
@@ -13,6 +13,7 @@ SUITE = Suite(
         "W4": reads.latest_messages,
         "W5": reads.whole_history,
         "W6": reads.session_pages,
+        "words": searches.found_sessions,
         "W7": streams.paced_streams,
         "PostgreSQL": postgres.many_at_once,
         "disk": footprint.disk,

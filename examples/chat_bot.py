@@ -1,32 +1,40 @@
 """A chat bot with two agents, on a transport that needs no account: lines of text over TCP.
 
-Run it: `python examples/chat_bot.py`. Without a port it talks to itself: a server on loopback, three
+Run it: `python examples/chat_bot.py`. Without a port it talks to itself: a server on loopback, two
 people who connect to it, and what they read. With one (`python examples/chat_bot.py 6667`) it serves
 until you stop it; connect with `nc 127.0.0.1 6667` and say who you are, for instance `ada`.
 
 A line that begins with `#room ` is said in that room, and every other line is a direct message to the
 bot. `librarian` answers in rooms called #books…, `clerk` answers everything else. Both are ordinary
-async functions here; a real bot calls a model in them.
+async functions here; a real bot calls a model in them. While it serves, whoever runs
+`holdfast bindings add librarian --channel tcp --peer group:#garden --store sqlite:///chat.db` sends
+what is said in that room to the librarian from then on.
 """
 
 import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from holdfast import Store, TokenUsage, open_store
 from holdfast.routing.binding import Binding
 from holdfast.routing.bindings import Bindings
-from holdfast.routing.events import TurnEnded
+from holdfast.routing.events import TextAdded, TurnEnded
 from holdfast.routing.gateway import Gateway
 from holdfast.routing.incoming import Incoming, Peer
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.runner import Exchange, Piece
 from holdfast.routing.scope import DmScope
+from holdfast.routing.stored import following_bindings
 
-BINDINGS = [Binding(agent="librarian", channel="tcp", peer="group:#books*")]
-POLICY = RoutingPolicy(default_agent="clerk", dm_scope=DmScope.PER_PEER)
+POLICY = RoutingPolicy(
+    default_agent="clerk",
+    agents=("clerk", "librarian"),
+    dm_scope=DmScope.PER_PEER,
+    bindings=(Binding(agent="librarian", channel="tcp", peer="group:#books*"),),
+)
 
 
 async def librarian(exchange: Exchange) -> AsyncIterator[Piece]:
@@ -48,30 +56,39 @@ def incoming(sender: str, line: str) -> Incoming:
 
 
 class Bot:
-    def __init__(self, store: Store) -> None:
-        bindings = Bindings(BINDINGS, POLICY, agents=["clerk", "librarian"])
-        self._gateway = Gateway(store, bindings, {"clerk": clerk, "librarian": librarian})
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One person's connection: the first line is their name."""
         sender = (await reader.readline()).decode().strip()
         while line := (await reader.readline()).decode().strip():
+            answer: list[str] = []
             async for event in self._gateway.receive(incoming(sender, line)):
-                if isinstance(event, TurnEnded):
-                    turn = event.turn
-                    answer = turn.agent_answer_summary or " ".join(turn.errors)
-                    writer.write(f"{answer}\n".encode())
+                if isinstance(event, TextAdded):
+                    answer.append(event.text)
+                elif isinstance(event, TurnEnded):
+                    writer.write(f"{''.join([*answer, *event.turn.errors])}\n".encode())
                     await writer.drain()
+                    answer.clear()
         writer.close()
         await writer.wait_closed()
 
 
+@asynccontextmanager
+async def listening(store: Store, port: int) -> AsyncIterator[asyncio.Server]:
+    gateway = Gateway(store, Bindings(policy=POLICY), {"clerk": clerk, "librarian": librarian})
+    async with (
+        following_bindings(gateway, store, POLICY),
+        await asyncio.start_server(Bot(gateway).talk, "127.0.0.1", port) as server,
+    ):
+        yield server
+
+
 async def serve(port: int) -> None:
-    async with open_store("sqlite:///chat.db") as store:
-        server = await asyncio.start_server(Bot(store).talk, "127.0.0.1", port)
+    async with open_store("sqlite:///chat.db") as store, listening(store, port) as server:
         print(f"listening on 127.0.0.1:{port}; what is said is kept in chat.db")
-        async with server:
-            await server.serve_forever()
+        await server.serve_forever()
 
 
 async def person(port: int, name: str, *lines: str) -> None:
@@ -89,9 +106,8 @@ async def person(port: int, name: str, *lines: str) -> None:
 
 async def demo(directory: Path) -> None:
     async with open_store(f"sqlite:///{directory / 'chat.db'}") as store:
-        server = await asyncio.start_server(Bot(store).talk, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server:
+        async with listening(store, 0) as server:
+            port = server.sockets[0].getsockname()[1]
             await person(port, "ada", "hello", "#books-old looms", "and again")
             await person(port, "bob", "hello", "#books-old engines", "#garden roses")
             await person(port, "ada", "still there?")

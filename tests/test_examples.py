@@ -1,8 +1,12 @@
 """The examples run as the README says."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_path
+
+from holdfast import open_store
 
 ROOT = Path(__file__).parent.parent
 
@@ -25,6 +29,22 @@ def test_the_readme_example_runs_as_it_stands(tmp_path: Path) -> None:
     )
     assert "hello" in run.stdout
     assert (tmp_path / "holdfast.db").exists()
+
+
+async def test_the_chat_bot_sends_the_whole_of_a_long_answer(tmp_path: Path) -> None:
+    listening = run_path(str(ROOT / "examples" / "chat_bot.py"))["listening"]
+    question = "why? " * 1000
+    async with (
+        open_store(f"sqlite:///{tmp_path / 'chat.db'}") as store,
+        listening(store, 0) as server,
+    ):
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(f"ada\n{question}\n\n".encode())
+        answer = (await reader.readline()).decode()
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert answer == f"That is your question number 1: {question.strip()}\n"
 
 
 def test_the_chat_bot_answers_with_two_agents() -> None:

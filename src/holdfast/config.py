@@ -10,18 +10,22 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
-
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, MissingExtra
 from holdfast.model.question import LIMIT, RETENTION
+
+try:
+    from platformdirs import user_data_path
+    from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+    from pydantic_settings import (
+        BaseSettings,
+        InitSettingsSource,
+        PydanticBaseSettingsSource,
+        SettingsConfigDict,
+        SettingsError,
+        TomlConfigSettingsSource,
+    )
+except ImportError:
+    raise MissingExtra("Reading the settings", "cli") from None
 
 
 class QuestionSettings(BaseModel):
@@ -72,6 +76,8 @@ class ServerSettings(BaseModel):
     port: int = Field(default=4747, ge=0, le=65535)
     hosts: list[str] = []
     """Names under which the server may be called, besides that of this machine's loopback."""
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+$")
+    """How people reach it through a proxy: `https://holdfast.example.org`. Sign-in links then begin so."""
     requests_per_second: float = Field(default=1000, ge=0)
     """How often a user may call; 0 is as often as they like."""
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
@@ -179,7 +185,11 @@ class InboxSettings(BaseModel):
 class Settings(BaseSettings):
     # Of HOLDFAST_QUESTIONS_RETENTION_DAYS, only `questions` is the name of a table.
     model_config = SettingsConfigDict(
-        env_prefix="HOLDFAST_", env_nested_delimiter="_", env_nested_max_split=1, extra="ignore"
+        env_prefix="HOLDFAST_",
+        env_nested_delimiter="_",
+        env_nested_max_split=1,
+        env_ignore_empty=True,  # as a container's `HOLDFAST_MODEL=${MODEL:-}` leaves them
+        extra="forbid",
     )
 
     data_dir: Path = Field(default_factory=lambda: user_data_path("holdfast"))
@@ -206,6 +216,11 @@ class Settings(BaseSettings):
     routing: dict[str, Any] = {}
     """`[routing]` and `[[routing.bindings]]`: which agent answers which chat."""
 
+    @field_validator("data_dir")
+    @classmethod
+    def _in_home(cls, directory: Path) -> Path:
+        return directory.expanduser()
+
     @property
     def store_url(self) -> str:
         return self.store or f"sqlite:///{self.data_dir / 'holdfast.db'}"
@@ -223,12 +238,11 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file = Path(os.environ.get("HOLDFAST_CONFIG", "holdfast.toml"))
         return (
             init_settings,
             env_settings,
             InitSettingsSource(settings_cls, _under_other_names()),
-            TomlConfigSettingsSource(settings_cls, toml_file=file),
+            settings_in_file(settings_file()),
         )
 
 
@@ -249,6 +263,22 @@ def _under_other_names() -> dict[str, dict[str, str]]:
     return found
 
 
+def settings_file() -> Path:
+    """The file of the settings. That of the working directory need not be there; one that is named must."""
+    named = os.environ.get("HOLDFAST_CONFIG")
+    file = Path(named or "holdfast.toml")
+    if named and not file.is_file():
+        raise InvalidInput(f"HOLDFAST_CONFIG names {named}, and there is no such file.")
+    return file
+
+
+def settings_in_file(file: Path) -> TomlConfigSettingsSource:
+    try:
+        return TomlConfigSettingsSource(Settings, toml_file=file)
+    except (ValueError, OSError) as error:  # no TOML, no UTF-8, or not to be opened
+        raise InvalidInput(f"The settings in {file} cannot be read: {error}.") from None
+
+
 def load_settings(**flags: object) -> Settings:
     """The settings in force, with the flags that were given; a bad one is named in a sentence."""
     try:
@@ -256,4 +286,10 @@ def load_settings(**flags: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise InvalidInput(f"There is no setting {name!r}; `holdfast doctor` shows all.") from None
         raise InvalidInput(f"The setting {name!r} is wrong: {first['msg']}.") from None
+    except SettingsError as error:
+        raise InvalidInput(
+            f"A variable cannot be read: {error}. Lists and tables are written as JSON."
+        ) from None

@@ -41,6 +41,7 @@ class SessionNotFound(NotFound):
 
     def __init__(self, session: object) -> None:
         super().__init__(f"No session {str(session)!r} is visible here; check the name, and who asks.")
+        self.session = str(session)
 
 
 class AccessDenied(HoldfastError):
@@ -95,6 +96,17 @@ class StoreError(HoldfastError):
     """The database itself could not do it. Nothing of the call was saved."""
 
     code = "store_error"
+    from_afar = "The store could not do it, and saved nothing of this call; the server's log says why."
+    """What is said to callers who need not know where the database is."""
+
+
+class StoreClosed(StoreError):
+    """The program has closed its store, for good."""
+
+    code = "store_closed"
+
+    def __init__(self) -> None:
+        super().__init__("The store is closed.")
 
 
 class StoreUnavailable(StoreError):
@@ -103,16 +115,19 @@ class StoreUnavailable(StoreError):
     code = "store_unavailable"
     status = 503
     retriable = True
+    from_afar = "The store did not answer; try again."
 
 
 class StoreFull(StoreError):
     code = "store_full"
     status = 507
+    from_afar = "The disk that holds the store is full; nothing of this call was saved."
 
 
 class StoreReadOnly(StoreError):
     code = "store_read_only"
     status = 503
+    from_afar = "The store can only be read now; nothing of this call was saved."
 
 
 class NotADatabase(StoreError):

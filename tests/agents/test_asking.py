@@ -114,6 +114,25 @@ async def test_the_question_shows_what_is_asked_for(world: World) -> None:
         await world.say(asked, choice("Allow"))
 
 
+@pytest.mark.parametrize(
+    ("title", "command", "shown"),
+    [
+        ("Show details", "ls", "Show details\nCommand: ls\nFiles: hello.txt"),
+        ("`make test`", "make test", "`make test`\nFiles: hello.txt"),
+        ("Write 'hello.txt'", None, "Write 'hello.txt'"),
+        ("Write othello.txt", None, "Write othello.txt\nFiles: hello.txt"),
+    ],
+)
+async def test_a_command_or_file_that_the_title_only_resembles_is_named(
+    world: World, title: str, command: str | None, shown: str
+) -> None:
+    request = permission(ONCE, title=title, rawInput={"command": command} if command else {})
+    async with running(world.asking().permission(request)):
+        asked = await world.asked()
+        assert asked.questions[0].prompt == f"gemini asks for permission: {shown}"
+        await world.say(asked, choice("Allow"))
+
+
 async def test_options_with_the_same_name_are_told_apart(world: World) -> None:
     options = [{"optionId": str(number), "name": "Yes", "kind": "allow_once"} for number in range(3)]
     async with running(world.asking().permission(permission(*options))) as task:

@@ -89,6 +89,7 @@ async def test_every_type_is_asked_and_converted_back(world: World) -> None:
     assert asked.kind is QuestionKind.ELICITATION
     prompts = [question.prompt for question in asked.questions]
     assert prompts[0] == "Please fill in.\n\nWhat shall it be called?"
+    assert prompts[1] == "color"  # whose choices say what is expected
     assert prompts[3] == "count\n\n(A whole number 1 to 5.)"
     assert [question.title for question in asked.questions][:2] == ["Name", "color"]
     assert asked.questions[2].options[0].description == "Fits all"

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast import QuestionContent, ToolContent
+from holdfast import PlanContent, QuestionContent, ToolContent
 from holdfast.agents.permissions import Decision, Rule, ToolKind
 from holdfast.model.question import Answer, QuestionKind, QuestionSet, QuestionStatus
 from tests.agents.worlds import World, until, working
@@ -38,6 +38,23 @@ async def test_a_person_allows_a_write_and_everything_about_it_is_kept(world: Wo
     (entry,) = await world.store.list_audit()
     assert (entry.action, entry.outcome, entry.subject) == ("agent.permission", "allowed", session.id)
     assert (entry.detail["person"], entry.detail["door"]) == ("ada", "test")
+
+
+async def test_a_step_of_the_demo_agents_plan_is_ticked_off_when_it_is_done(world: World) -> None:
+    async with working(world) as (supervisor, session):
+
+        async def steps() -> list[str]:
+            contents = [message.content for message in await world.messages(session)]
+            plans = [content for content in contents if isinstance(content, PlanContent)]
+            return [step["status"] for step in plans[-1].steps]
+
+        prompt = "plan One; Two; Three\nwrite a.txt: hello\nsay ok"
+        turn = await supervisor.prompt(world.store, session.id, prompt)
+        question = await asked(world)
+        assert await steps() == ["in_progress", "pending", "pending"]
+        await world.box.answer(question.id, choose("Allow"), by="ada", door="test")
+        await world.ended(session, turn)
+        assert await steps() == ["completed"] * 3
 
 
 async def test_a_refused_write_is_not_made(world: World) -> None:

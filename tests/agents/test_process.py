@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from holdfast.agents.process import SESSION_MARK, AgentProcess, start_time, sweep
+from holdfast.agents.process import SESSION_MARK, AgentProcess, start_time, strays, sweep
 from tests.agents.scripts import members, script
 from tests.agents.worlds import SECONDS
 
@@ -129,6 +130,22 @@ async def test_what_left_its_group_is_swept_by_its_session(tmp_path: Path) -> No
     finally:
         other.kill()
         other.wait()
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path, steps: int) -> None:
+    session = str(uuid4())
+    environment = {**os.environ, SESSION_MARK: session}
+    starting = asyncio.create_task(
+        AgentProcess.start(script(tmp_path, "time.sleep(600)"), tmp_path, environment)
+    )
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    assert strays(session)
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    assert strays(session) == []
 
 
 async def test_a_missing_program_is_an_error_at_the_start(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What an agent reports becomes messages of its session, in order and whole."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from holdfast import (
     JsonContent,
     Message,
+    NewSession,
     NewTurn,
     PlanContent,
     ResourceContent,
@@ -20,11 +22,12 @@ from holdfast import (
     ThoughtContent,
     ToolContent,
     Turn,
+    open_store,
 )
 from holdfast.agents import recorder as recording
 from holdfast.agents.protocol import ToolCallFields
-from holdfast.agents.recorder import Recorder
-from holdfast.errors import StoreFull
+from holdfast.agents.recorder import Recorder, until_stored
+from holdfast.errors import StoreClosed, StoreFull
 from holdfast.store.options import HistoryOptions
 
 LATER = {"type": "text", "text": "later"}
@@ -289,6 +292,13 @@ async def test_nothing_is_lost_while_the_store_is_full(
     full = False
     await recording_it
     assert await contents(store, session) == [PlanContent(steps=({"content": "kept"},))]
+
+
+async def test_a_store_that_is_closed_is_not_waited_for(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path / 'closed.db'}") as store:
+        session = await store.create_session(NewSession())
+    with pytest.raises(StoreClosed):
+        await until_stored(lambda: store.append_messages(session.id, [Message.agent("late")]), session.id)
 
 
 async def test_an_update_that_is_too_large_is_told_of_and_survived(

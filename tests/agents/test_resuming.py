@@ -1,22 +1,25 @@
 """Sessions that outlive their agents and servers: resumed, forked, and put right after a crash."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from holdfast import Session, SessionPatch, SessionStatus, TextContent, TurnStatus, open_store
+from holdfast import NewCompaction, Session, SessionPatch, SessionStatus, TextContent, TurnStatus, open_store
 from holdfast.agents.catalogue import AgentEntry
 from holdfast.agents.primer import make_primer
 from holdfast.agents.session_files import kept
 from holdfast.agents.supervisor import ServedElsewhere, StartFailed, Supervisor
-from holdfast.errors import InvalidTransition, SessionEnded
-from holdfast.model.question import QuestionStatus
+from holdfast.compaction.policy import CompactionPolicy
+from holdfast.errors import Conflict, InvalidTransition, SessionEnded
+from holdfast.model.question import QuestionSet, QuestionStatus
 from tests.agents.scripts import members, script
 from tests.agents.worlds import SECONDS, World, until, working
 
@@ -72,6 +75,54 @@ async def test_a_primer_is_the_latest_that_there_is_room_for(world: World) -> No
         assert primer.last_seq == (await world.store.get_session(session.id)).message_count
 
 
+async def test_a_primer_has_the_summary_of_what_was_folded(world: World, tmp_path: Path) -> None:
+    world.agents["echo"] = forgetful(tmp_path)
+    async with world.supervisor() as supervisor:
+        session = await world.open(supervisor, "echo")
+        for text in ("remember the word heron", "and the word egret"):
+            await world.ask(supervisor, session, text)
+        last = next(m.seq for m in await world.messages(session) if "egret" in m.text) - 1
+        fold = NewCompaction(first_seq=1, last_seq=last, strategy="summarize", summary="A word was given.")
+        compaction = await world.store.commit_compaction(session.id, fold)
+
+        fork = await supervisor.fork(world.store, session.id)
+        (copy,) = await world.store.list_compactions(fork.id)
+        await supervisor.complete(world.store, session.id)
+        resumed = await supervisor.resume(world.store, session.id)
+        for each, folded in ((resumed, compaction), (fork, copy)):
+            (noted,) = [m for m in await world.messages(each) if "primer" in m.metadata]
+            assert noted.metadata["primer"]["compactionId"] == folded.id
+            assert noted.metadata["primer"]["firstSeq"] == 1
+            told = (await world.ask(supervisor, each, "what was it")).agent_answer_summary or ""
+            assert "summary of what was said before: A word was given." in told
+            assert "user: and the word egret" in told
+            assert "heron" not in told
+
+
+@pytest.mark.req("STO-16")
+async def test_a_long_session_is_compacted_after_its_turns_as_its_agent_is_configured(
+    world: World, tmp_path: Path
+) -> None:
+    strategy = {"name": "summarize", "keep_recent_turns": 1}
+    policy = CompactionPolicy(strategy=strategy, messages=6, share=None, window=4_000)
+    world.agents["echo"] = msgspec.structs.replace(forgetful(tmp_path), compaction=policy)
+    async with world.supervisor() as supervisor:
+        session = await world.open(supervisor, "echo")
+        for number in range(4):
+            said = f"Do not touch src/heron_{number}.py, because test_{number} needs it as it is. " * 9
+            await world.ask(supervisor, session, said)
+
+        async def compacted() -> int:
+            return (await world.store.get_session(session.id)).compaction_count
+
+        await until(compacted)
+        assert (await world.ask(supervisor, session, "and on")).status is TurnStatus.COMPLETED
+        await supervisor.complete(world.store, session.id)
+        await supervisor.resume(world.store, session.id)
+        told = (await world.ask(supervisor, session, "what was it")).agent_answer_summary or ""
+    assert "summary of what was said before: " in told
+
+
 async def test_an_ended_in_error_session_is_forked_and_not_resumed(world: World) -> None:
     async with working(world) as (supervisor, session):
         await world.ask(supervisor, session, "say heron\ncrash")
@@ -119,6 +170,21 @@ async def test_two_who_resume_at_once_start_one_agent(world: World) -> None:
         assert len(supervisor.agents) == 1
 
 
+async def test_those_who_resume_at_once_over_postgresql_start_one_agent(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """Which of them reads the session when is not the same each time."""
+    async with (
+        open_store(postgres_url) as store,
+        working(World(store, tmp_path)) as (supervisor, session),
+    ):
+        for _ in range(5):
+            await supervisor.complete(store, session.id)
+            resumed = await asyncio.gather(*(supervisor.resume(store, session.id) for _ in range(4)))
+            assert {each.status for each in resumed} == {SessionStatus.ACTIVE}
+            assert len(supervisor.agents) == 1
+
+
 async def test_a_prompt_while_the_agent_is_starting_is_taken_when_it_has_started(world: World) -> None:
     async with resuming(world) as (supervisor, session, starting):
         prompts = [
@@ -142,6 +208,18 @@ async def test_a_prompt_to_an_agent_that_did_not_start_is_refused(world: World) 
         assert await world.store.last_turn(session.id) is None
 
 
+@pytest.mark.req("ACP-13")
+async def test_a_shutdown_ends_an_agent_that_is_being_started(world: World) -> None:
+    async with resuming(world) as (supervisor, session, starting):
+        pass
+    assert starting.done()
+    with pytest.raises(Conflict, match="shutting down"):
+        await starting
+    assert not supervisor.agents
+    assert await world.status(session) == ("completed", None)
+    assert await world.store.processes(session.id) == []
+
+
 async def test_an_agent_of_another_server_is_left_to_it(world: World, tmp_path: Path) -> None:
     async with working(world) as (_, session):
         async with open_store(f"sqlite:///{tmp_path / 'holdfast.db'}") as store:
@@ -152,20 +230,9 @@ async def test_an_agent_of_another_server_is_left_to_it(world: World, tmp_path: 
         assert await world.status(session) == ("active", None)
 
 
-async def test_a_killed_server_leaves_nothing_half_done(world: World, tmp_path: Path) -> None:
+async def test_a_killed_server_leaves_nothing_half_done(world: World) -> None:
     """A server is killed in the middle of a turn with a question open; the next one puts things right."""
-    await world.repo()
-    server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.agents.server", str(tmp_path)),
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    assert server.stdout is not None
-    async with asyncio.timeout(SECONDS):
-        told = msgspec.json.decode(await server.stdout.readline())
-    (question,) = await until(lambda: world.box.list({QuestionStatus.PENDING}))
-    server.send_signal(signal.SIGKILL)
-    await server.wait()
+    told, question = await killed_server(world)
     async with world.supervisor() as supervisor:
         session = await world.store.get_session(told["session"])
         assert (session.status, session.status_reason) == (SessionStatus.CANCELLED, "server_restart")
@@ -177,6 +244,18 @@ async def test_a_killed_server_leaves_nothing_half_done(world: World, tmp_path: 
         assert await world.store.processes(session.id) == []
         await supervisor.resume(world.store, session.id)
         assert (await world.ask(supervisor, session, "say on")).agent_answer_summary == "on "
+
+
+async def test_a_question_that_cannot_be_withdrawn_does_not_keep_the_next_server_from_starting(
+    world: World,
+) -> None:
+    told, question = await killed_server(world)
+    lock = world.box.directory / question.id / "answers.json.lock"
+    lock.write_text(str(os.getpid()))  # as another program writes it that is alive, or whose number is
+    async with world.supervisor():
+        session = await world.store.get_session(told["session"])
+        assert (session.status, session.status_reason) == (SessionStatus.CANCELLED, "server_restart")
+        assert await world.store.processes(session.id) == []
 
 
 async def test_an_archived_session_is_resumed_if_it_had_not_failed(world: World) -> None:
@@ -200,6 +279,23 @@ async def test_files_that_a_failed_load_destroys_are_put_back(tmp_path: Path) ->
     with pytest.raises(StartFailed):
         await load()
     assert (chats / "session-2026-0123abcd.jsonl").read_text() == "history"
+
+
+async def killed_server(world: World) -> tuple[dict[str, Any], QuestionSet]:
+    """A server that was killed: what it told of its session, and the question that was open."""
+    await world.repo()
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.agents.server", str(world.directory)),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert server.stdout is not None
+    async with asyncio.timeout(SECONDS):
+        told = msgspec.json.decode(await server.stdout.readline())
+    (question,) = await until(lambda: world.box.list({QuestionStatus.PENDING}))
+    server.send_signal(signal.SIGKILL)
+    await server.wait()
+    return told, question
 
 
 async def has_status(world: World, session_id: str, status: SessionStatus) -> bool:

@@ -1,7 +1,13 @@
 """Sessions with an agent, from their start to their end: a real child process, a real store."""
 
 import asyncio
+import resource
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,9 +29,10 @@ from holdfast.agents.wire import AgentError
 from holdfast.agents.workspace import OutsideWorkspace
 from holdfast.errors import InvalidInput, InvalidTransition, NotFound, SessionEnded, SessionNotFound
 from holdfast.model.ids import RepoId
+from holdfast.model.question import NewQuestionSet, Option, Question
 from holdfast.model.records import Repo
 from holdfast.store.ids import new_id
-from tests.agents.scripts import script
+from tests.agents.scripts import members, script
 from tests.agents.worlds import World, until, working
 
 
@@ -56,6 +63,21 @@ async def test_a_workspace_flag_is_passed_with_the_absolute_path(world: World, t
     assert (world.repository / "arguments").read_text() == f"--workspace {world.repository}"
 
 
+async def test_a_relative_command_is_ours_and_not_one_in_the_repository(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.repo()
+    ours, theirs = tmp_path / "tools", world.repository / "tools"
+    for directory, body in ((ours, shlex.join([sys.executable, *world.demo.args])), (theirs, "false")):
+        directory.mkdir()
+        (directory / "agent").write_text(f"#!/bin/sh\nexec {body}\n")
+        (directory / "agent").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    world.agents["mine"] = AgentEntry(command="tools/agent")
+    async with world.supervisor() as supervisor:
+        assert (await world.open(supervisor, "mine")).status is SessionStatus.ACTIVE
+
+
 @pytest.mark.req("ACP-02")
 async def test_a_missing_program_is_named_and_makes_no_session(world: World, tmp_path: Path) -> None:
     world.agents["gemini"] = AgentEntry(command=str(tmp_path / "bin" / "gemini"), install="npm install it")
@@ -84,6 +106,47 @@ async def test_an_agent_that_does_not_start_says_why_and_leaves_no_session(
             await world.open(supervisor, "odd")
         assert not supervisor.agents
     assert why in str(failed.value)
+    assert (await world.store.list()).total == 0
+
+
+async def test_an_agent_that_did_not_start_is_ended_though_its_caller_is_gone(
+    world: World, tmp_path: Path
+) -> None:
+    body = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+send({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "sign in first"}})
+list(lines())
+open("told to end", "w").write(str(os.getpid()))
+time.sleep(600)"""
+    command, *args = script(tmp_path, body)
+    world.agents["stubborn"] = AgentEntry(command=command, args=tuple(args))
+    async with world.supervisor() as supervisor:
+        opening = asyncio.create_task(world.open(supervisor, "stubborn"))
+        told = world.repository / "told to end"
+
+        async def is_told() -> bool:
+            return told.exists() and bool(told.read_text())
+
+        await until(is_told)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+        assert members(int(told.read_text())) == []
+    assert (await world.store.list()).total == 0
+
+
+async def test_a_session_is_not_left_behind_by_a_caller_who_is_cancelled(world: World) -> None:
+    repo = await world.repo()
+    assert repo.id is not None
+    async with world.supervisor() as supervisor:
+        for steps in range(0, 90, 2):
+            creating = asyncio.create_task(supervisor.create(world.store, repo.id, agent="demo"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            creating.cancel()
+            await asyncio.wait([creating])
+            assert creating.cancelled()
+        assert not supervisor.agents
     assert (await world.store.list()).total == 0
 
 
@@ -161,6 +224,32 @@ async def test_prompts_are_taken_in_order_and_each_is_stored_at_once(world: Worl
         assert [turn.agent_answer_summary for turn in ended] == ["0 1 2 ", "two ", "three "]
 
 
+async def test_prompts_at_once_are_answered_in_the_order_in_which_they_are_stored(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        calls = (supervisor.prompt(world.store, session.id, f"say {number}") for number in range(50))
+        turns = sorted(await asyncio.gather(*calls), key=lambda turn: turn.sequence_number)
+        assert [turn.sequence_number for turn in turns] == list(range(1, 51))
+        await world.ended(session, turns[-1])
+        asked = [text for role, text in await world.texts(session) if role == "user"]
+        answered = [text for role, text in await world.texts(session) if role == "agent"]
+        assert sorted(asked) == sorted(f"say {number}" for number in range(50))
+        assert answered == [f"{text.removeprefix('say ')} " for text in asked]
+
+
+async def test_a_prompt_that_is_stored_runs_though_its_caller_is_gone(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        for steps in range(0, 90, 2):
+            calling = asyncio.create_task(supervisor.prompt(world.store, session.id, f"say {steps}"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            calling.cancel()
+            await asyncio.wait([calling])
+        last = await world.ask(supervisor, session, "say last")
+        turns = await world.store.list_turns(session.id)
+        assert {turn.status for turn in turns} == {TurnStatus.COMPLETED}
+        assert 1 < len(turns) == last.sequence_number
+
+
 async def test_what_an_agent_refuses_fails_its_turn_and_no_other(world: World) -> None:
     async with working(world) as (supervisor, session):
         failed = await world.ask(supervisor, session, "fail out of tokens")
@@ -211,6 +300,39 @@ async def test_an_agent_that_ignores_a_cancel_is_ended_all_the_same(world: World
         ended = await supervisor.cancel(world.store, session.id)
         assert ended.status is SessionStatus.CANCELLED
         assert (await world.store.get_turn(session.id, turn.id)).status is TurnStatus.FAILED
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process can be written to."""
+    room = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, room[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, room)
+
+
+async def test_an_agent_is_ended_on_a_full_disk_and_its_end_is_stored_when_there_is_room(
+    world: World,
+) -> None:
+    async with working(world, limits=Limits(cancel=0.2)) as (supervisor, session):
+        agent = supervisor.agents[session.id]
+        turn = await supervisor.prompt(world.store, session.id, "run sleep 600")
+
+        async def a_command_runs() -> bool:
+            return len(await world.store.processes(session.id)) == 2
+
+        await until(a_command_runs)
+        with full_disk():
+            cancelling = asyncio.create_task(supervisor.cancel(world.store, session.id))
+            endings: list[asyncio.Future[Any]] = [agent.process.exited, cancelling]
+            await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+            assert agent.process.exited.done()
+        assert (await cancelling).status is SessionStatus.CANCELLED
+        assert (await world.store.get_turn(session.id, turn.id)).status is TurnStatus.FAILED
+        assert await world.store.processes(session.id) == []
+        assert (await supervisor.resume(world.store, session.id)).status is SessionStatus.ACTIVE
 
 
 async def test_cancelling_a_turn_leaves_the_session_active(world: World) -> None:
@@ -348,6 +470,23 @@ async def test_a_session_that_waits_for_a_person_is_not_idle(world: World) -> No
         assert (await world.ended(session, turn)).stop_reason == "end_turn"
 
 
+async def test_a_session_is_not_idle_while_a_question_is_open_that_came_through_mcp(world: World) -> None:
+    async with working(world, limits=Limits(idle=1, heartbeat=0.05)) as (supervisor, session):
+        question = Question(title="Way", prompt="Which way?", options=(Option("Left"), Option("Right")))
+        asked = await world.box.ask(NewQuestionSet(questions=(question,), session_id=session.id))
+        agent = supervisor.agents[session.id]
+        began = asyncio.get_running_loop().time()
+
+        async def much_later() -> bool:
+            return (agent.last_heartbeat or 0) > began + 2 or agent.is_ending
+
+        await until(much_later)
+        assert not agent.is_ending
+        await world.box.reject(asked.id, by="ada", door="test")
+        await until(lambda: is_in(world, session.id, SessionStatus.COMPLETED))
+        assert await world.status(session) == ("completed", "idle_timeout")
+
+
 @pytest.mark.req("ACP-18")
 async def test_silence_is_warned_of_once_and_the_late_answer_is_stored(world: World) -> None:
     async with working(world, limits=Limits(silence=0.2)) as (supervisor, session):
@@ -371,6 +510,20 @@ async def test_a_mode_is_set_by_the_agent_that_knows_it(world: World) -> None:
         assert changed.agent_state["modes"]["currentModeId"] == "plan"
         with pytest.raises(AgentError):
             await supervisor.set_mode(world.store, session.id, "no such mode")
+
+
+async def test_a_model_is_set_by_the_agent_that_offers_it(world: World) -> None:
+    async with working(world) as (supervisor, session):
+        offered = session.agent_state["models"]["availableModels"]
+        changed = await supervisor.set_model(world.store, session.id, "obedient-mini")
+        assert changed.agent_state["models"] == {
+            "availableModels": offered,
+            "currentModelId": "obedient-mini",
+        }
+        with pytest.raises(AgentError, match="no model"):
+            await supervisor.set_model(world.store, session.id, "no such model")
+        kept = await world.store.get_session(session.id)
+        assert kept.agent_state["models"]["currentModelId"] == "obedient-mini"
 
 
 async def test_nobody_else_can_reach_a_session(world: World) -> None:

@@ -218,7 +218,7 @@ def in_pieces(stream: bytes, size: int, handler: Recording, **options: int) -> W
     return Wire(read, write, handler, **options)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 50))
 async def test_no_bytes_at_all_stop_the_wire(pieces: list[bytes], size: int) -> None:
     handler = Recording()

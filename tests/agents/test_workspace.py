@@ -66,13 +66,24 @@ def test_reading_whole_files_and_ranges_of_lines(workspace: Workspace) -> None:
 
 def test_writing_replaces_creates_directories_and_keeps_the_mode(workspace: Workspace) -> None:
     (workspace.root / "run.sh").write_text("old")
-    (workspace.root / "run.sh").chmod(0o755)
+    (workspace.root / "run.sh").chmod(0o775)
     workspace.write_text("run.sh", "new")
     workspace.write_text("deep/er/file.txt", "made")
     assert (workspace.root / "run.sh").read_text() == "new"
-    assert (workspace.root / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (workspace.root / "run.sh").stat().st_mode & 0o777 == 0o775
     assert (workspace.root / "deep" / "er" / "file.txt").read_text() == "made"
     assert [path.name for path in workspace.root.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_name_may_be_as_long_as_the_system_allows_and_a_longer_one_is_refused_in_a_sentence(
+    workspace: Workspace,
+) -> None:
+    longest = "字" * 85
+    workspace.write_text(longest, "new")
+    assert workspace.read_text(longest) == "new"
+    for use in (workspace.read_text, lambda path: workspace.write_text(path, "new")):
+        with pytest.raises(InvalidInput, match="File name too long"):
+            use("a" * 256)
 
 
 def test_a_link_inside_is_written_through_to_the_file_it_names(workspace: Workspace) -> None:

@@ -196,9 +196,19 @@ def test_the_kind_of_bytes_is_told_from_them(data: bytes, kind: str) -> None:
 
 
 @given(data=st.binary(max_size=2000), organization=st.text(min_size=1, max_size=50))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_bytes_of_any_organization_come_back(local: Blobs, data: bytes, organization: str) -> None:
     async def there_and_back() -> bytes:
         return await local.get(organization, await local.put(organization, data))
 
     assert asyncio.run(there_and_back()) == data
+
+
+async def test_writing_can_be_tried_and_leaves_nothing(blobs: Blobs) -> None:
+    await blobs.place.try_writing()
+    assert await blobs.place.folders("tried") == []
+
+
+async def test_a_place_that_cannot_be_written_says_so(bucket_url: str) -> None:
+    with pytest.raises(BlobsUnavailable):
+        await open_blobs(f"s3://{'no' * 10}/bucket").place.try_writing()

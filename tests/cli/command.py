@@ -71,8 +71,9 @@ class Cli:
 
 
 def _heed_interrupts() -> None:
-    """As a person's shell starts commands, also where these tests run with interrupts ignored."""
+    """As a person's shell starts commands, also where these tests run with signals ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Terminal:
@@ -102,3 +103,15 @@ class Terminal:
             read = b""
         self.shown += read.decode(errors="replace").replace("\r\n", "\n")
         return bool(read)
+
+
+@contextmanager
+def a_server(cli: Cli) -> Iterator[None]:
+    """A server for the command line's data directory, which looks for repositories where it is."""
+    with cli.running("serve", "--port", "0") as process:
+        assert process.stdout is not None
+        while "http://" not in process.stdout.readline():
+            assert process.poll() is None
+        yield
+        process.send_signal(signal.SIGTERM)
+        process.communicate()

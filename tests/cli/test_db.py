@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Message, PeerKind, SessionKey, open_store
 from holdfast.blobs import open_blobs
+from holdfast.server.presence import Presence, store_name
 from holdfast.store.migrations import HEAD
 from tests.cli.command import Cli
 
@@ -44,6 +45,19 @@ def test_a_first_look_at_an_empty_machine(cli: Cli) -> None:
     assert upgraded.stdout == f"The schema went from base to {HEAD}.\n"
     assert cli("db", "upgrade").stdout == f"The schema is at {HEAD}.\n"
     assert (cli.home / "data" / "holdfast.db").exists()
+
+
+@pytest.mark.parametrize("target", ["base", "0001"])
+def test_up_never_goes_down_nor_down_up(cli: Cli, target: str) -> None:
+    url = f"sqlite:///{cli.home}/my.db"
+    say(url, "kept")
+    refused = cli("db", "upgrade", target, "--store", url)
+    assert (refused.returncode, f"holdfast db downgrade {target}" in refused.stderr) == (1, True)
+    assert said(url) == ["kept"]
+    assert cli("db", "downgrade", target, "--yes", "--store", url).returncode == 0
+    wrong = cli("db", "downgrade", HEAD, "--yes", "--store", url)
+    assert (wrong.returncode, f"holdfast db upgrade {HEAD}" in wrong.stderr) == (1, True)
+    assert cli("db", "upgrade", HEAD, "--store", url).returncode == 0
 
 
 def test_down_and_up_again(cli: Cli) -> None:
@@ -109,12 +123,27 @@ def test_blobs_that_no_turn_refers_to_are_collected(cli: Cli) -> None:
     assert (collected.returncode, collected.stdout) == (0, "1 set aside, 0 put back, 0 deleted.\n")
     nothing = {"set_aside": 0, "put_back": 0, "deleted": 0}
     assert json.loads(cli("db", "collect", "--json").stdout) == nothing
-    assert cli("db", "collect", "--older-than", "0.1").returncode == 2
+    for hours in ("0.1", "1e300"):
+        assert cli("db", "collect", "--older-than", hours).returncode == 2
+
+
+def test_the_blobs_of_one_store_are_no_orphans_of_another(cli: Cli) -> None:
+    other = f"sqlite:///{cli.home / 'other.db'}"
+    refused = cli("db", "collect", "--store", other)
+    assert refused.returncode == 1
+    assert "and not of this one" in refused.stderr
+    data = cli.home / "data"
+    Presence("http://127.0.0.1:1", 1, "hf_x", store_name(f"sqlite:///{data / 'holdfast.db'}")).write(data)
+    cli.environment["HOLDFAST_STORE"] = other
+    assert "and not of this one" in cli("db", "collect").stderr
+    cli.environment["HOLDFAST_BLOBS_URL"] = (cli.home / "others").as_uri()
+    assert cli("db", "collect").returncode == 0
 
 
 @pytest.mark.parametrize("command", ["current", "check", "vacuum", "upgrade", "collect"])
 def test_every_command_works_on_postgresql(cli: Cli, postgres_url: str, command: str) -> None:
     say(postgres_url, "hello")
+    cli.environment["HOLDFAST_BLOBS_URL"] = (cli.home / "blobs").as_uri()
     result = cli("db", command, "--store", postgres_url)
     assert (result.returncode, result.stderr) == (0, "")
     assert said(postgres_url) == ["hello"]

@@ -1,5 +1,6 @@
 """`holdfast execute`, `replay` and `contexts`, as a person or a script runs them."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
@@ -8,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from holdfast import open_store
 from holdfast.execution.demo import DemoModel
-from tests.cli.command import Cli
+from holdfast.model.turn import ActiveFileRef
+from tests.cli.command import Cli, a_server
 
 
 @pytest.fixture
@@ -50,6 +53,63 @@ def test_an_answer_is_printed_with_its_files_and_can_be_gone_on_with(cli: Cli, m
     again = answered(cli, "--session", session[-8:], "--changed", "-", typed="And now?")
     assert again["sessionId"] == session
     assert len(model.requests[1]["input"]) == 3  # what was asked, what was answered, and what is asked now
+
+
+async def files_of(cli: Cli, answer: dict[str, Any]) -> tuple[ActiveFileRef, ...]:
+    async with open_store(f"sqlite:///{cli.environment['HOLDFAST_DATA_DIR']}/holdfast.db") as store:
+        return (await store.get_turn(answer["sessionId"], answer["turnId"])).active_file_refs
+
+
+def test_the_changed_files_are_those_since_the_last_commit_and_are_marked_so(cli: Cli) -> None:
+    for name in ("kept.py", "staged.py", "changed.py"):
+        (cli.home / name).write_text("1\n")
+    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for command in (["add", "."], [*identity, "commit", "-qm", "Begin"]):
+        subprocess.run(["git", *command], cwd=cli.home, check=True)
+    for name in ("staged.py", "added.py"):
+        (cli.home / name).write_text("2\n")
+        subprocess.run(["git", "add", name], cwd=cli.home, check=True)
+    (cli.home / "changed.py").write_text("2\n")
+    (cli.home / "new.py").write_text("2\n")
+    answer = answered(cli, "--changed", "--file", "kept.py", "Look")
+    assert {ref.path: ref.is_touched for ref in asyncio.run(files_of(cli, answer))} == {
+        "kept.py": False,
+        "staged.py": True,
+        "added.py": True,
+        "changed.py": True,
+        "new.py": True,
+    }
+
+
+def test_a_changed_file_that_is_no_text_is_left_out_and_named(cli: Cli) -> None:
+    (cli.home / "picture.png").write_bytes(b"\x89PNG\xff")
+    (cli.home / "notes.md").write_text("notes\n")
+    done = cli("execute", "--changed", "Look")
+    assert (done.returncode, "- notes.md" in done.stdout) == (0, True)
+    assert "picture.png is not text and cannot be sent. It is left out." in done.stderr
+    assert cli("execute", "--file", "picture.png", "Look").returncode == 1
+
+
+def test_a_directory_without_a_name_is_no_repository(cli: Cli) -> None:
+    cli.home = Path("/")
+    assert answered(cli, "Look")["kind"] == "answer"
+
+
+def test_two_files_that_would_have_one_name_are_refused(cli: Cli, tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "notes.md").write_text(place)
+    files = [part for place in ("one", "two") for part in ("--file", str(tmp_path / place / "notes.md"))]
+    done = cli("execute", *files, "Look")
+    assert (done.returncode, "would both be sent as notes.md" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("verb", ["resume", "fork"])
+def test_who_would_start_an_agent_for_a_models_session_is_told_how_to_go_on(cli: Cli, verb: str) -> None:
+    session = answered(cli, "Look")["sessionId"]
+    refused = cli("sessions", verb, session, "And now?")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"holdfast execute --session {session} PROMPT" in refused.stderr
 
 
 def test_a_replay_is_identical_until_something_is_missing(cli: Cli, tmp_path: Path) -> None:
@@ -96,6 +156,17 @@ def test_a_failure_is_one_sentence_and_an_exit_code(cli: Cli) -> None:
     assert "not set: HOLDFAST_MODEL" in cli("contexts").stdout
 
 
+def test_where_a_server_without_a_model_executes_that_is_said(cli: Cli) -> None:
+    variables = dict(cli.environment)
+    del cli.environment["HOLDFAST_MODEL"]
+    with a_server(cli):
+        cli.environment = variables
+        refused = cli("execute", "Look")
+    assert refused.returncode == 1
+    assert "Set HOLDFAST_MODEL and OPENAI_API_KEY" in refused.stderr
+    assert "with what was set when it was started: set them there, and start it again." in refused.stderr
+
+
 def test_doctor_says_which_model_answers(cli: Cli, model: DemoModel) -> None:
     def models() -> str:
         findings = json.loads(cli("doctor", "--json").stdout)["findings"]
@@ -118,4 +189,9 @@ def test_the_demo_model_says_how_to_ask_it(cli: Cli) -> None:
     with cli.running("demo-model", "--port", "0") as serving:
         assert serving.stdout is not None
         shown = [serving.stdout.readline() for _ in range(4)]
+        port = shown[2].split("127.0.0.1:")[1].split("/")[0]
+        taken = cli("demo-model", "--port", port)
+        assert taken.stderr == (
+            f"holdfast: Cannot listen on port {port}: Address already in use. Give another one with --port.\n"
+        )
     assert "export OPENAI_BASE_URL=http://127.0.0.1:" in shown[2]

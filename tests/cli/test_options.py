@@ -10,6 +10,7 @@ from holdfast.cli.options import without_password
     [
         ("postgresql://ada:s3cret@db/holdfast", "postgresql://ada:…@db/holdfast"),
         ("postgresql://ada:p@ss@db/holdfast", "postgresql://ada:…@db/holdfast"),
+        ("http://a:b@x or http://c:d@y", "http://a:…@x or http://c:…@y"),
         ("postgresql://ada@db/holdfast", "postgresql://ada@db/holdfast"),
         ("sqlite:////srv/holdfast.db", "sqlite:////srv/holdfast.db"),
     ],

@@ -190,6 +190,18 @@ def test_an_interrupted_asker_says_how_to_answer_later(cli: Cli, directory: Path
     assert stored(directory, set_id)["status"] == "abandoned"
 
 
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
+def test_an_asker_that_is_told_to_end_leaves_its_questions_abandoned(
+    cli: Cli, directory: Path, told: signal.Signals
+) -> None:
+    with cli.running("ask", "--simple", "Deploy?", "yes", "no") as asking:
+        set_id = first_set(directory)
+        asking.send_signal(told)
+        asking.communicate(timeout=SECONDS)
+    assert asking.returncode == -told
+    assert stored(directory, set_id)["status"] == "abandoned"
+
+
 @pytest.mark.req("ASK-17", "ASK-29", "ASK-31")
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
@@ -382,6 +394,16 @@ def test_sets_are_exported_as_markdown_and_as_json(cli: Cli, directory: Path, as
     assert set(exported["answers"][0]) == {"questionIndex", "selectedOption"}
     refused = cli("questions", "export", "--output", "no/such/place")
     ended_with(refused, 2, "no/such/place cannot be written: No such file or directory.")
+
+
+def test_a_set_of_another_program_is_exported_whatever_it_holds(
+    cli: Cli, directory: Path, asked: str
+) -> None:
+    request = directory / asked / "request.json"
+    request.write_text(request.read_text().replace("Which language?", r"Which \ud800 language?"))
+    assert cli("questions", "export", "--json", "--output", "sets.json").returncode == 0
+    (exported,) = json.loads((cli.home / "sets.json").read_text())
+    assert exported["questions"][0]["prompt"] == "Which \ud800 language?"
 
 
 def test_the_examples_of_the_documentation_work_as_they_are_written(cli: Cli, directory: Path) -> None:

@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast import open_store
+from tests.agents.scripts import members, script
 from tests.agents.worlds import repository
-from tests.cli.command import Cli
+from tests.cli.command import Cli, a_server
 
 
 @pytest.fixture
@@ -43,12 +44,29 @@ def session_id(cli: Cli) -> str:
 def test_a_prompt_is_run_and_shown_and_kept(cli: Cli) -> None:
     ran = run(cli, "hello")
     assert ran.returncode == 0, ran.stderr
-    assert "✓ List files\nYou said: hello — I see 1 files here." in ran.stdout
+    assert "✓ List files\n☒ Look at the files\n☒ Answer\nYou said: hello — I see 1 files here." in ran.stdout
     kept = session_id(cli)
     assert f"holdfast sessions resume {kept}" in ran.stderr
     shown = cli("sessions", "show", kept[-8:])
     assert shown.stdout.startswith("› hello\n")
     assert "You said: hello" in shown.stdout
+
+
+@pytest.mark.parametrize("given", ["nothing", "a file"])
+def test_the_demo_agent_answers_what_there_is_to_read_and_ends(cli: Cli, tmp_path: Path, given: str) -> None:
+    question = tmp_path / "question.json"
+    question.write_text('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n')
+    with Path(os.devnull if given == "nothing" else question).open() as standard_input:
+        ended = subprocess.run(
+            [sys.executable, "-m", "holdfast", "demo-agent"],
+            stdin=standard_input,
+            env=cli.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ('"protocolVersion":1' in ended.stdout) == (given == "a file")
 
 
 def test_a_session_goes_on_where_it_stopped(cli: Cli) -> None:
@@ -61,6 +79,16 @@ def test_a_session_goes_on_where_it_stopped(cli: Cli) -> None:
     said = [each["content"]["text"] for each in whole["messages"] if each["role"] == "agent"]
     assert said == ["one ", "two ", "three "]
     assert whole["status"] == "completed"
+
+
+def test_a_session_goes_on_in_its_repository_wherever_you_are(cli: Cli, tmp_path: Path) -> None:
+    run(cli, "say one")
+    kept = session_id(cli)
+    cli.home = repository(tmp_path / "another")
+    assert cli("sessions", "resume", kept[-8:], "run pwd").stdout.endswith(f"It said: {tmp_path}/project \n")
+    cli.home = tmp_path
+    assert run(cli, "--session", kept[-8:], "say two").stdout == "two \n"
+    assert cli("sessions", "fork", kept[-8:], "say three").stdout == "three \n"
 
 
 def test_a_session_that_ended_in_an_error_goes_on_as_a_fork(cli: Cli) -> None:
@@ -93,16 +121,37 @@ def test_a_prompt_can_come_from_standard_input_and_be_followed_as_json(cli: Cli)
     assert changes[-1]["rev"] > changes[0]["rev"]
 
 
+def test_an_empty_prompt_starts_no_agent(cli: Cli) -> None:
+    for ran in (run(cli, " "), cli("run", "--agent", "demo", "-", typed="\n")):
+        assert (ran.returncode, ran.stderr) == (
+            1,
+            "holdfast: The prompt is empty; say what the agent should do.\n",
+        )
+    assert cli("sessions", "list").stdout.startswith("There is no session here yet.")
+
+
 def test_a_permission_is_answered_at_the_terminal(cli: Cli) -> None:
     with cli.at_terminal("run", "--agent", "demo", "write a.txt: hello") as terminal:
         terminal.until("demo asks")
         terminal.until("> ")
         assert "New file · " in terminal.shown
         assert "+ hello" in terminal.shown
+        assert "your own words, which refuse it and say what to do instead." in terminal.shown
         terminal.type("1")
         terminal.until("I wrote a.txt.")
         assert terminal.ended() == 0
     assert (cli.home / "a.txt").read_text() == "hello\n"
+
+
+def test_a_question_that_comes_through_the_mcp_server_is_answered_at_the_terminal(cli: Cli) -> None:
+    with cli.at_terminal("run", "--agent", "demo", "consult Which way? Left | Right") as terminal:
+        terminal.until("Which way?")
+        terminal.until("> ")
+        terminal.type("2")
+        terminal.until("Right")
+        assert terminal.ended() == 0
+    (asked,) = json.loads(cli("questions", "list", "--all", "--json").stdout)
+    assert (asked["status"], asked["answers"][0]["selectedOption"]) == ("completed", "Right")
 
 
 def test_a_permission_that_is_answered_elsewhere_is_not_waited_for(cli: Cli) -> None:
@@ -113,6 +162,44 @@ def test_a_permission_that_is_answered_elsewhere_is_not_waited_for(cli: Cli) -> 
         assert answered.returncode == 0
         terminal.until("I wrote a.txt.")
         assert terminal.ended() == 0
+
+
+def test_permissions_that_are_asked_at_once_are_answered_one_after_the_other(
+    cli: Cli, tmp_path: Path
+) -> None:
+    body = """
+options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+answers = []
+for line in lines():
+    match line.get("method"):
+        case "initialize": send({"jsonrpc": "2.0", "id": line["id"], "result": {"protocolVersion": 1}})
+        case "session/new": send({"jsonrpc": "2.0", "id": line["id"], "result": {"sessionId": "s"}})
+        case "session/prompt":
+            prompt = line["id"]
+            for number in (1, 2):
+                tool = {"toolCallId": str(number), "title": f"Tool {number}"}
+                params = {"sessionId": "s", "toolCall": tool, "options": options}
+                method = "session/request_permission"
+                send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        case None:
+            answers.append(line["result"])
+            if len(answers) == 2:
+                send({"jsonrpc": "2.0", "id": prompt, "result": {"stopReason": "end_turn"}})
+"""
+    command, *args = script(tmp_path, body)
+    (cli.home / "holdfast.toml").write_text(f"[agents.eager]\ncommand = {command!r}\nargs = {args!r}\n")
+    with cli.at_terminal("run", "--agent", "eager", "go") as terminal:
+        terminal.until("> ")
+        while len(waiting := json.loads(cli("questions", "list", "--json").stdout)) < 2:
+            pass
+        for each in waiting:
+            terminal.until(f"? asked (permission {each['id'][:8]})")
+        terminal.type("1")
+        terminal.until("> ")
+        terminal.type("1")
+        assert terminal.ended() == 0
+    asked = json.loads(cli("questions", "list", "--all", "--json").stdout)
+    assert [each["status"] for each in asked] == ["completed", "completed"]
 
 
 def test_without_a_terminal_it_says_how_to_answer(cli: Cli) -> None:
@@ -143,6 +230,18 @@ def test_ctrl_c_cancels_the_turn_and_keeps_what_was_said(cli: Cli) -> None:
     assert "heron" in cli("sessions", "show", session_id(cli)).stdout
 
 
+def test_when_it_is_told_to_end_it_ends_the_agent_and_what_that_started(cli: Cli) -> None:
+    with cli.running("run", "--agent", "demo", "say heron\nrun echo $$ > pid; exec sleep 600") as process:
+        while not (cli.home / "pid").exists() or not (cli.home / "pid").read_text():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        assert process.returncode == -signal.SIGTERM
+    assert members(int((cli.home / "pid").read_text())) == []
+    (kept,) = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
+    assert (kept["status"], kept["statusReason"]) == ("cancelled", "shutdown")
+
+
 def test_outside_a_repository_it_says_what_to_do(tmp_path: Path) -> None:
     ran = run(Cli(tmp_path), "hello")
     assert ran.returncode == 1
@@ -157,7 +256,7 @@ def test_a_missing_agent_is_a_sentence(cli: Cli) -> None:
     assert (ran.returncode, ran.stderr.splitlines()[-1]) == (
         1,
         "holdfast: The agent's program '/nowhere/gemini' was not found. To install it: "
-        "npm install -g @google/gemini-cli",
+        "npm install -g @google/gemini-cli (`holdfast agents` shows those that are there; demo always is.)",
     )
     assert "known are claude, codex, demo" in cli("run", "--agent", "x", "hello").stderr
     assert cli("sessions", "list").stdout.startswith("There is no session here yet.")
@@ -172,6 +271,21 @@ def test_sessions_are_listed_and_found_by_a_part_of_their_id(cli: Cli) -> None:
     assert cli("sessions", "show", "zzzzzzzz").stderr.startswith("holdfast: No session begins or ends with")
     assert "fits 2 sessions" in cli("sessions", "show", session_id(cli)[:4]).stderr
     assert json.loads(cli("sessions", "list", "--json", "--status", "active").stdout)["total"] == 0
+
+
+def test_sessions_are_found_by_what_was_said_in_them(cli: Cli) -> None:
+    assert cli("sessions", "list", "--search", "heron").stdout == "No session fits.\n"
+    run(cli, "say a grey heron")
+    heron = session_id(cli)
+    run(cli, "say a white swan")
+    listed = cli("sessions", "list", "--search", "HERON gre").stdout
+    assert heron[-8:] in listed
+    assert session_id(cli)[-8:] not in listed
+    assert "a grey heron" in listed.splitlines()[2]
+    (found,) = json.loads(cli("sessions", "list", "--json", "--search", "heron").stdout)["sessions"]
+    assert found["match"]["seq"] == 2
+    assert {"text": "heron", "hit": True} in found["match"]["snippet"]
+    assert "No session fits" in cli("sessions", "list", "--search", "heron", "--status", "active").stdout
 
 
 def test_a_running_session_is_followed_to_its_end(cli: Cli) -> None:
@@ -203,7 +317,7 @@ def test_a_session_is_exported_whole(cli: Cli, tmp_path: Path) -> None:
     kept = session_id(cli)
     markdown = cli("sessions", "export", kept).stdout
     assert markdown.startswith("# plan one; two\n\n- Session: ")
-    for part in ("- [x] one\n", "> hm\n", "````json", "I wrote a.txt. done"):
+    for part in ("- [x] one\n", "> hm\n", "````json", "I wrote a.txt. \n", "done"):
         assert part in markdown
     target = tmp_path / "session.jsonl"
     exported = cli("sessions", "export", kept, "--format", "jsonl", "--output", str(target))
@@ -225,16 +339,11 @@ def test_agents_and_repositories_are_listed(cli: Cli) -> None:
     assert "There is no git repository in" in cli("repos").stderr
 
 
-@contextmanager
-def a_server(cli: Cli) -> Iterator[None]:
-    """A server for the command line's data directory, which looks for repositories where it is."""
-    with cli.running("serve", "--port", "0") as process:
-        assert process.stdout is not None
-        while "http://" not in process.stdout.readline():
-            assert process.poll() is None
-        yield
-        process.send_signal(signal.SIGTERM)
-        process.communicate()
+def test_the_data_directory_is_its_owners_alone_whichever_command_comes_first(cli: Cli) -> None:
+    cli.environment["PATH"] = "/usr/bin:/bin"
+    assert cli("agents").returncode == 0
+    data = Path(cli.environment["HOLDFAST_DATA_DIR"])
+    assert [path.stat().st_mode & 0o777 for path in (data, data / "demo-agent")] == [0o700, 0o700]
 
 
 def test_a_running_server_runs_the_agent(cli: Cli) -> None:
@@ -252,3 +361,37 @@ def test_a_running_server_runs_the_agent(cli: Cli) -> None:
             _, err = process.communicate()
             assert (process.returncode, err.splitlines()[0]) == (130, "The turn ended: cancelled.")
     assert "heron" in cli("sessions", "show", kept).stdout
+
+
+def test_a_store_that_is_not_the_servers_is_the_one_that_is_used(cli: Cli, tmp_path: Path) -> None:
+    other = ("--store", f"sqlite:///{tmp_path}/other.db")
+    with a_server(cli):
+        assert run(cli, *other, "say heron").stdout == "heron \n"
+        assert "say heron" in cli("sessions", "list", *other).stdout
+        assert "There is no session here yet" in cli("sessions", "list").stdout
+
+
+def test_a_run_goes_on_in_a_session_that_is_named_by_its_end(cli: Cli) -> None:
+    run(cli, "say heron")
+    assert cli("run", "--session", session_id(cli)[-8:], "say again").stdout == "again \n"
+    refused = cli("run", "--agent", "gemini", "--session", session_id(cli), "say x")
+    assert "stays with its agent, demo; leave --agent out." in refused.stderr
+
+
+def test_a_run_that_is_interrupted_while_its_agent_starts_leaves_none_behind(
+    cli: Cli, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    start = f"read line < {gate}; exec {sys.executable} -m holdfast demo-agent"
+    (cli.home / "holdfast.toml").write_text(
+        f"[agents.late]\ncommand = 'sh'\nargs = ['-c', {json.dumps(start)}]\n"
+    )
+    with a_server(cli), cli.running("run", "--agent", "late", "say heron") as process:
+        with gate.open("w") as opened:  # which waits until the agent's program reads
+            process.send_signal(signal.SIGINT)
+            opened.write("go on\n")
+        process.communicate()
+        assert process.returncode == 130
+        (kept,) = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
+        assert kept["status"] == "cancelled"

@@ -6,15 +6,20 @@ from typing import Any
 
 import pytest
 
-from holdfast import Message, Store
+from holdfast import Message, NewCompaction, Store
 from holdfast.compaction.background import BackgroundCompaction
+from holdfast.compaction.budget import Budget
 from holdfast.compaction.extractive import extractive
+from holdfast.compaction.items import Kind
+from holdfast.compaction.plan import Plan
 from holdfast.compaction.policy import CompactionPolicy, policies_of
 from holdfast.compaction.standing import SessionStanding
+from holdfast.compaction.strategy import CompactionStrategy
 from holdfast.compaction.summaries import SummaryRequest
-from holdfast.compaction.view import Kind
+from holdfast.compaction.view import View
 from holdfast.compaction.views import read_view
 from holdfast.errors import InvalidInput
+from holdfast.model.tokens import TokenCounter
 from tests.compaction.sessions import COUNTER, conversation, filled
 
 AGENTS: dict[str, dict[str, Any]] = {
@@ -27,6 +32,19 @@ AGENTS: dict[str, dict[str, Any]] = {
 
 def background(store: Store, **parts: object) -> BackgroundCompaction:
     return BackgroundCompaction(store, policies_of(AGENTS), counter=COUNTER, **parts)  # type: ignore[arg-type]
+
+
+class Faulty:
+    name = "faulty"
+    version = 1
+
+    def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
+        raise ZeroDivisionError("by zero")
+
+
+class FaultyPolicy(CompactionPolicy, frozen=True, kw_only=True):
+    def planner(self) -> CompactionStrategy:
+        return Faulty()
 
 
 async def failing(request: SummaryRequest) -> str:
@@ -133,6 +151,38 @@ async def test_after_repeated_failure_it_stops_and_says_so_until_one_on_demand_s
     assert stopped in caplog.text
     async with background(store) as work:
         assert await work.compact(session) is not None
+    assert SessionStanding.of(await store.get_session(session)) == SessionStanding()
+
+
+async def test_a_strategy_with_a_fault_is_stopped_after_some_runs_and_named(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = FaultyPolicy(messages=1, share=None)
+    session = await filled(store, conversation(3), agent="helper")
+    with caplog.at_level(logging.WARNING, "holdfast.compaction"):
+        async with BackgroundCompaction(store, lambda _: policy, counter=COUNTER) as work:
+            for _ in range(5):
+                work.after_run(session)
+                assert await work.settled(session) is None
+    stopped = SessionStanding.of(await store.get_session(session)).stopped or ""
+    assert "failed 3 times in a row" in stopped
+    assert "The strategy 'faulty' made no plan: it failed with ZeroDivisionError('by zero')." in stopped
+    assert caplog.text.count("was not compacted: The strategy 'faulty' made no plan") == 3
+
+
+async def test_being_overtaken_by_another_compaction_is_no_failure(store: Store) -> None:
+    session = await filled(store, conversation(30), agent="helper")
+
+    async def overtaken(request: SummaryRequest) -> str:
+        by_hand = NewCompaction(first_seq=2, last_seq=5, strategy="by hand", summary="one")
+        compaction = await store.commit_compaction(session, by_hand)
+        await store.undo_compaction(session, compaction.id)
+        return await extractive(request)
+
+    async with background(store, summarizer=overtaken) as work:
+        for _ in range(4):
+            work.after_run(session)
+            assert await work.settled(session) is None
     assert SessionStanding.of(await store.get_session(session)) == SessionStanding()
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Message, open_store
+from holdfast import Message, NewSession, SessionPatch, open_store
+from holdfast.compaction.standing import SessionStanding
 from holdfast.store.options import HistoryOptions
 from tests.cli.command import Cli
 from tests.compaction.sessions import conversation, filled
@@ -44,9 +45,43 @@ async def test_a_long_session_is_compacted_expanded_and_undone_with_the_exact_or
     folded = [message.seq for message in before if 2 <= message.seq <= 113]
     assert [message["seq"] for message in expanded] == folded
     assert [message["id"] for message in expanded] == [before[seq - 1].id for seq in folded]
+    shown = json.loads(cli("sessions", "view", session, "--json").stdout)
+    assert [message["seq"] for message in shown] == [1, 2, *range(114, 122)]
+    assert "messages 2 to 113 are folded" in cli("sessions", "view", session).stdout
+    assert "in effect" in cli("sessions", "compactions", session).stdout
     undone = cli("sessions", "undo", session)
     assert "121 messages again" in undone.stdout, undone.stderr
     assert "No compaction" in cli("sessions", "undo", session).stderr
+    (listed,) = json.loads(cli("sessions", "compactions", session, "--json").stdout)["compactions"]
+    assert (listed["firstSeq"], listed["lastSeq"], listed["undoneAt"] is None) == (2, 113, False)
+
+
+async def test_a_session_that_was_never_compacted_says_what_to_do(cli: Cli) -> None:
+    async with open_store(url(cli)) as store:
+        session = await filled(store, conversation(2))
+    assert cli("sessions", "compactions", session).stdout.startswith("Nothing is folded.")
+
+
+async def test_after_repeated_failure_one_by_hand_starts_afresh(cli: Cli) -> None:
+    async with open_store(url(cli)) as store:
+        session = await filled(store, conversation(30))
+        stopped = SessionStanding(token_ratio=1.2, failures=3, stopped="the model is down")
+        await store.patch(session, SessionPatch(custom=stopped.custom()))
+        assert "Compaction" in cli("sessions", "compact", session).stdout
+        assert SessionStanding.of(await store.get_session(session)) == SessionStanding(token_ratio=1.2)
+
+
+async def test_the_context_of_a_session_says_how_it_is_compacted(cli: Cli) -> None:
+    (cli.home / "holdfast.toml").write_text(
+        '[contexts.reviewer.compaction]\nstrategy = "hard_clear"\n'
+        '[agents.reviewer.compaction]\nstrategy = "none"\n'
+    )
+    async with open_store(url(cli)) as store:
+        for agent, context in (("reviewer", "reviewer"), ("helper", "reviewer"), ("reviewer", "0198-stored")):
+            opened = await store.create_session(NewSession(agent=agent, agent_context_id=context))
+            await store.append_messages(opened.id, conversation(30))
+            compacted = cli("sessions", "compact", opened.id, "--json")
+            assert json.loads(compacted.stdout)["strategy"] == "hard_clear"
 
 
 async def test_a_strategy_that_is_not_there_is_named(cli: Cli) -> None:

@@ -10,7 +10,7 @@ from holdfast.compaction.responses import ResponsesSummarizer
 from holdfast.compaction.strategies import strategy_of
 from holdfast.compaction.tokens import ExactCounter
 from holdfast.compaction.views import read_view
-from holdfast.model.content import CompactionContent
+from holdfast.model.content import CompactionContent, PlanContent
 from tests.compaction.model_server import model_server, responded
 from tests.compaction.sessions import COUNTER, SMALL, conversation, filled, placed, result
 
@@ -29,6 +29,55 @@ def test_names_decisions_failures_and_open_questions_are_kept() -> None:
     for kept in ("src/auth/session.py", "30 s of leeway", "TokenExpired", "refresh tokens?", "9f8e7d6c5b4a"):
         assert kept in summary
     assert EXACT.count(summary) <= 200
+
+
+def test_a_persons_terms_and_next_steps_have_their_places_and_pleasantries_none() -> None:
+    said = [
+        Message.user("Please add a retry to src/client.py. It must not retry POST requests."),
+        Message.agent("Let me look. Next step: update docs/client.md for the new option."),
+        Message.user("Never push to main. Thanks!"),
+    ]
+    assert extract(placed(said), 200, EXACT).splitlines()[:-1] == [
+        "Asked:",
+        "- Please add a retry to src/client.py.",
+        "Required:",
+        "- It must not retry POST requests.",
+        "- Never push to main.",
+        "Open:",
+        "- Next step: update docs/client.md for the new option.",
+        "Names:",
+    ]
+
+
+def test_of_a_plan_only_what_the_last_one_leaves_open_is_open() -> None:
+    def plan(*statuses: str) -> Message:
+        steps = ({"content": f"Step {n}", "status": status} for n, status in enumerate(statuses))
+        return Message.of("system", PlanContent(steps=tuple(steps)))
+
+    said = [Message.user("Go through the steps of the plan."), plan("pending", "pending")]
+    assert "- Step 0\n- Step 1" in extract(placed(said), 200, EXACT)
+    summary = extract(placed([*said, plan("completed", "in_progress")]), 200, EXACT)
+    assert "Step 0" not in summary
+    assert "Open:\n- Step 1" in summary
+
+
+def test_short_orders_and_reports_are_kept() -> None:
+    said = [
+        Message.user("Refactor the parser in src/parse.py, please. Do not push. Use tabs only. Thank you."),
+        Message.agent("Sure. Tests fail. It is done."),
+    ]
+    summary = extract(placed(said), 200, EXACT)
+    for kept in ("- Do not push.", "- Use tabs only.", "- Tests fail.", "- It is done."):
+        assert kept in summary.splitlines()
+    assert "Thank you" not in summary
+    assert "Sure" not in summary
+
+
+def test_a_long_listing_does_not_take_the_place_of_names_that_were_said() -> None:
+    listing = "\n".join(f"def step_{n}(value): return value" for n in range(200))
+    said = [Message.user("Look at src/steps.py, please: something is slow there."), result("c1", listing)]
+    summary = extract(placed(said), 60, EXACT)
+    assert "src/steps.py" in summary.splitlines()[-1]
 
 
 @pytest.mark.parametrize("tokens", [1, 5, 20, 60, 150, 1_000])

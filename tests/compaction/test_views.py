@@ -3,18 +3,21 @@
 import msgspec
 import pytest
 
-from holdfast import Message, NewCompaction, Store
+from holdfast import Message, NewCompaction, Role, Store
 from holdfast.compaction.compactor import Compactor
+from holdfast.compaction.items import Kind
 from holdfast.compaction.layout import chain_in_effect
+from holdfast.compaction.plan import Fold, Plan
 from holdfast.compaction.strategies import strategy_of
 from holdfast.compaction.validator import malformed
-from holdfast.compaction.view import INTERRUPTED, STILL_RUNNING, Kind, View
+from holdfast.compaction.view import INTERRUPTED, STILL_RUNNING, View
 from holdfast.compaction.views import expand, read_view
 from holdfast.errors import NotFound
+from holdfast.model.content import JsonContent, PlanContent, ToolContent
 from holdfast.model.ids import CompactionId
 from holdfast.store.ids import new_id
 from holdfast.store.options import HistoryOptions
-from tests.compaction.sessions import COUNTER, SMALL, calling, conversation, filled, result, view_of
+from tests.compaction.sessions import COUNTER, SMALL, calling, conversation, filled, placed, result, view_of
 
 
 def texts(view: View) -> list[str]:
@@ -56,7 +59,61 @@ def test_a_late_result_stands_with_its_call_and_one_without_a_call_becomes_a_not
     assert not list(malformed(view.messages))
 
 
+def test_a_result_stands_right_after_its_call_whatever_was_recorded_in_between() -> None:
+    warned = view_of([Message.user("look"), calling("a"), Message.system("no answer"), result("a", "late")])
+    assert texts(warned) == ["look", "", "late", "no answer"]
+    together = view_of(
+        [Message.user("look"), calling("a"), calling("b"), result("a", "of a"), result("b", "of b")]
+    )
+    assert texts(together) == ["look", "", "of a", "", "of b"]
+    for view in (warned, together):
+        assert not list(malformed(view.messages))
+
+
+def test_calls_made_together_are_all_awaited_although_the_system_said_something_in_between() -> None:
+    view = view_of([Message.user("look"), calling("a"), Message.system("no answer"), calling("b")])
+    assert texts(view) == ["look", "", "no answer", ""]
+    assert [atom.fixed for atom in view.atoms if atom.items[0].message.tool_calls] == [True, True]
+
+
+def test_a_second_result_of_a_call_becomes_a_note_that_a_fold_of_the_call_does_not_change() -> None:
+    told = [Message.user("look"), calling("a"), result("a", "once"), result("a", "twice"), Message.user("?")]
+    view = view_of(told)
+    assert texts(view)[:3] == ["look", "", "once"]
+    assert (view.messages[3].role, "twice" in texts(view)[3]) == (Role.SYSTEM, True)
+    assert not list(malformed(view.messages))
+    folded = view.after(Plan(folds=(Fold(ranges=((1, 3),), tokens=5),)))
+    assert folded.messages[1:] == view.messages[3:]
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        ([calling("a"), Message.system("no answer"), result("a")], "3 does not stand right after the call"),
+        ([calling("a"), result("a"), result("a")], "3 is a second result of the call 'a'"),
+        ([calling("a"), calling("b"), result("a"), result("b")], "3 does not stand right after the call 'a'"),
+        ([result("a"), calling("a")], "1 is the result of 'a', which is not called before it"),
+        ([calling("a"), calling("b"), result("b"), Message.user("so?")], "'a' is not answered before"),
+    ],
+)
+def test_what_a_model_would_refuse_is_named(refused: list[Message], why: str) -> None:
+    assert why in next(malformed(placed(refused)), "")
+
+
 @pytest.mark.req("STO-18")
+def test_what_an_agent_did_may_be_shortened_although_the_system_recorded_it() -> None:
+    told = [
+        Message.system("Be careful."),
+        Message.of(Role.SYSTEM, ToolContent(tool="read", args={}, result="x" * 9_000, status="completed")),
+        Message.of(Role.SYSTEM, PlanContent(steps=({"content": "look", "status": "pending"},))),
+        Message.of(Role.SYSTEM, ToolContent(tool="run", args={}, status="in_progress")),
+        Message.of(Role.SYSTEM, JsonContent.of({"type": "unheard-of"})),
+    ]
+    view = view_of(told)
+    assert [item.fixed for item in view.items] == [True, False, False, True, True]
+    assert [result.tool for result in view.results] == ["read"]
+
+
 async def test_a_summary_stands_in_place_of_what_it_folded_and_the_originals_stay(store: Store) -> None:
     session = await filled(store, conversation(12))
     said = (await store.get_history(session, HistoryOptions(limit=100))).messages

@@ -148,6 +148,13 @@ def test_a_diff_is_applied_by_git(tree: Path, diff: str) -> None:
     assert (tree / "src" / "a.py").read_text() == "one\nTWO\nthree\n"
 
 
+@pytest.mark.parametrize("named", ["a.py", "src/a.py"])
+def test_a_diff_may_name_its_file_from_the_root_of_the_bundle_on(tree: Path, named: str) -> None:
+    diff = f"--- a/{named}\n+++ b/{named}\n@@ -1,3 +1,3 @@\n-one\n+ONE\n two\n three\n"
+    plan(bundle(change("a.py", "gitPatch", diff), root="src"), tree).apply()
+    assert (tree / "src" / "a.py").read_text() == "ONE\ntwo\nthree\n"
+
+
 def test_a_diff_may_make_and_delete_its_file(tree: Path) -> None:
     made = "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+hello\n"
     gone = "--- a/run.sh\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"

@@ -5,13 +5,18 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast import Message
+from holdfast.compaction.background import BackgroundCompaction
 from holdfast.compaction.on_demand import compact_on_demand
-from holdfast.compaction.policy import CompactionPolicy
+from holdfast.compaction.policy import CompactionPolicy, policies_of
+from holdfast.compaction.standing import SessionStanding
+from holdfast.compaction.tokens import EstimatingCounter
 from holdfast.execution.answer import AnswerKind, ExecuteResponse
 from holdfast.execution.chain import MARGIN
 from holdfast.execution.demo import DemoModel
 from holdfast.execution.orchestrator import Orchestrator
 from holdfast.execution.replay import replay
+from holdfast.model.ids import SessionId
 from tests.execution.worlds import World, asked, file, said
 
 NOTES = file("notes.md", "the notes")
@@ -75,6 +80,33 @@ async def test_a_chain_is_used_until_shortly_before_it_expires(world: World, ear
         assert holds_everything(world)
 
 
+async def test_a_response_that_asked_for_a_tool_is_not_gone_on_from(world: World) -> None:
+    async with world.orchestrator() as orchestrator:
+        first = await orchestrator.execute(world.store, asked("TOOL"))
+        assert "asked to call the tool 'look'" in first.warnings[0]
+        second = await orchestrator.execute(world.store, asked("Two", session_id=first.session_id))
+        third = await orchestrator.execute(world.store, asked("Three", session_id=first.session_id))
+    assert [each.kind for each in (second, third)] == [AnswerKind.ANSWER] * 2
+    assert "waits for what a tool says" in second.warnings[0]
+    assert third.warnings == ()
+    assert [len(request["input"]) for request in world.model.requests] == [1, 3, 1]
+
+
+async def test_what_was_said_between_turns_reaches_the_model(world: World) -> None:
+    async with world.orchestrator() as orchestrator:
+        earlier = await two_turns(world, orchestrator)
+        between = [Message.system("A note."), Message.user("Remember 42.")]
+        await world.store.append_messages(earlier.session_id, between)
+        answer = await third(world, orchestrator, earlier)
+        following = await orchestrator.execute(world.store, asked("Four", session_id=earlier.session_id))
+    assert "Something was said since the last turn" in answer.warnings[0]
+    assert following.warnings == ()
+    assert said(world.model.requests[-2]).count("user: Remember 42.") == 1
+    assert len(world.model.requests[-1]["input"]) == 1
+    del world.model.requests[-1]
+    assert holds_everything(world)
+
+
 async def test_another_model_is_told_everything(world: World) -> None:
     async with world.orchestrator() as orchestrator:
         earlier = await two_turns(world, orchestrator)
@@ -113,6 +145,29 @@ async def test_a_compacted_session_goes_on_from_what_is_left(world: World) -> No
     assert texts[-1] == "user: [MODE: ask]\n\n[INSTRUCTION]\nLast"
     assert (await replay(world.store, world.blobs, answer.session_id, answer.turn_id)).identical
     assert folded.first_seq == 1
+
+
+@pytest.mark.parametrize("chains", [True, False])
+async def test_what_a_model_reports_of_its_tokens_is_learned_from_whole_requests(
+    world: World, chains: bool
+) -> None:
+    policies = policies_of({}, {"default": {"compaction": {}}})
+    async with (
+        BackgroundCompaction(world.store.as_system(), policies, counter=EstimatingCounter()) as compaction,
+        world.orchestrator(chains=chains, compaction=compaction) as orchestrator,
+    ):
+        ratios = []
+        session_id: SessionId | None = None
+        for number in range(3):
+            words = " ".join(f"number {each} of the {number}th list" for each in range(100))
+            answer = await orchestrator.execute(world.store, asked(words, session_id=session_id))
+            session_id = answer.session_id
+            await compaction.settled(session_id)
+            ratios.append(SessionStanding.of(await world.store.get_session(session_id)).token_ratio)
+    # The demo model reports words. Of a chain it is sent the new part alone, which says nothing.
+    assert 1 > ratios[0] > 0.5
+    assert (ratios[0] > ratios[1] > ratios[2]) is not chains
+    assert (ratios[0] == ratios[2]) is chains
 
 
 async def test_a_failed_turn_is_not_part_of_what_was_said(world: World) -> None:

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from holdfast import Role, TurnStatus
+from holdfast.compaction.background import BackgroundCompaction
+from holdfast.compaction.policy import policies_of
 from holdfast.execution.chat import ModelRunner
 from holdfast.execution.orchestrator import Orchestrator
 from holdfast.model.ids import MessageId
@@ -52,6 +54,22 @@ async def test_a_model_answers_a_chat_and_goes_on_from_what_was_said(world: Worl
     assert [(each.text, each.metadata["sender"]) for each in asked] == [("Hello", "ada"), ("And now?", "ada")]
 
 
+@pytest.mark.req("STO-16")
+async def test_a_chat_with_a_model_is_compacted_as_its_context_says(world: World) -> None:
+    policy = {"messages": 4, "share": None, "strategy": {"name": "hard_clear", "keep_recent": 2}}
+    policies = policies_of({"helper": {"compaction": {}}}, {"default": {"compaction": policy}})
+    async with (
+        BackgroundCompaction(world.store.as_system(), policies) as compaction,
+        world.orchestrator(compaction=compaction) as orchestrator,
+    ):
+        gateway = door(world, orchestrator)
+        for text in ("Hello", "And now?"):
+            await told(gateway, message(text))
+        (session,) = await world.store.list()
+        folded = await compaction.settled(session.id) or (await world.store.list_compactions(session.id))[0]
+    assert (session.agent, session.agent_context_id, folded.strategy) == ("helper", "default", "hard_clear")
+
+
 async def test_a_repeated_delivery_is_answered_once(world: World) -> None:
     async with world.orchestrator() as orchestrator:
         gateway = door(world, orchestrator)
@@ -79,3 +97,14 @@ async def test_a_model_that_fails_is_told_as_an_ended_turn(world: World) -> None
         last = (await told(door(world, orchestrator), message("ERR500")))[-1]
     assert isinstance(last, TurnEnded)
     assert last.turn.errors == ("The model's server refused the request (500): The model is out of order.",)
+
+
+async def test_a_chat_that_is_given_up_while_its_turn_is_opened_leaves_none_pending(world: World) -> None:
+    async with world.orchestrator() as orchestrator:
+        gateway = door(world, orchestrator)
+        for wait in range(40):
+            receiving = asyncio.create_task(told(gateway, message("SLOW")))
+            await asyncio.sleep(wait / 2000)
+            receiving.cancel()
+            await asyncio.wait([receiving])
+            assert await world.store.as_system().pending_turns() == []

@@ -16,7 +16,9 @@ from holdfast.execution.demo import DemoModel
 from holdfast.execution.errors import ShuttingDown
 from holdfast.execution.events import ExecutionEvent, Stage, StageReached
 from holdfast.execution.orchestrator import Orchestrator
+from holdfast.execution.repeating import ended_turn
 from holdfast.execution.responses import Provider
+from holdfast.routing.hold import let_go, take_hold
 from tests.execution.worlds import KEY_VARIABLE, World, asked, file
 from tests.questions.sets import until
 
@@ -96,6 +98,16 @@ async def test_an_answer_that_is_cut_off_for_good_keeps_what_was_said(world: Wor
         assert WHOLE.startswith(said.text)
         assert not said.open
         await works_again(world, orchestrator, answer.session_id)
+
+
+async def test_an_answer_with_a_character_that_no_column_keeps_is_an_answer(either_world: World) -> None:
+    async with either_world.orchestrator() as orchestrator:
+        answer = await orchestrator.execute(either_world.store, asked("ODD"))
+    assert (answer.kind, answer.text) == (AnswerKind.ANSWER, "a\0b")
+    turn = await either_world.store.get_turn(answer.session_id, answer.turn_id)
+    assert (turn.status, turn.agent_answer_summary) == (TurnStatus.COMPLETED, "a\N{REPLACEMENT CHARACTER}b")
+    assert await either_world.read(turn.full_agent_answer_url) == b"a\0b"
+    assert (await either_world.store.get_history(answer.session_id)).messages[-1].text == "a\0b"
 
 
 async def test_a_turn_can_be_stopped(world: World) -> None:
@@ -201,10 +213,7 @@ asyncio.run(main())
 async def test_a_turn_of_a_killed_process_is_fetched_or_failed_and_never_run_again(
     stage: str, tmp_path: Path, model: DemoModel
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'holdfast.db'}"
-    command = [sys.executable, "-c", KILLED, url, str(tmp_path), model.url, stage]
-    killed = await asyncio.to_thread(subprocess.run, command, check=False, cwd=Path.cwd())
-    assert killed.returncode == -9
+    url = await killed_at(stage, tmp_path, model)
     calls = len(model.requests)
     async with open_store(url) as store:
         world = World(store, tmp_path, model)
@@ -224,6 +233,57 @@ async def test_a_turn_of_a_killed_process_is_fetched_or_failed_and_never_run_aga
             again = await orchestrator.execute(store, asked("Again", session_id=answer.session_id))
             assert again.kind is AnswerKind.ANSWER
         assert await store.problems() == []
+
+
+async def killed_at(stage: str, path: Path, model: DemoModel) -> str:
+    """The store of a process that was killed when its turn had come as far as a stage."""
+    url = f"sqlite:///{path / 'holdfast.db'}"
+    command = [sys.executable, "-c", KILLED, url, str(path), model.url, stage]
+    killed = await asyncio.to_thread(subprocess.run, command, check=False, cwd=Path.cwd())
+    assert killed.returncode == -9
+    return url
+
+
+async def test_an_answer_that_is_fetched_after_a_kill_is_said_once(tmp_path: Path, model: DemoModel) -> None:
+    url = await killed_at("text", tmp_path, model)
+    async with open_store(url) as store, World(store, tmp_path, model).orchestrator():
+        (session,) = await store.list()
+        pieces = [each.text for each in await store.get_history(session.id) if each.role is Role.AGENT]
+    assert len(pieces) > 1
+    assert "".join(pieces) == "It is in one of these:\n\n- a.py\n"
+
+
+async def test_a_turn_that_cannot_be_recovered_yet_is_recovered_later(
+    tmp_path: Path, model: DemoModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.execution.orchestrator.SWEEP_SECONDS", 0.05)
+    url = await killed_at("text", tmp_path, model)
+    take_away(tmp_path / "blobs")
+    async with open_store(url) as store, World(store, tmp_path, model).orchestrator() as orchestrator:
+        (session,) = await store.list()
+        turn = await store.last_turn(session.id)
+        assert turn is not None
+        assert turn.status is TurnStatus.PENDING
+        bring_back(tmp_path / "blobs")
+        ended = await asyncio.wait_for(ended_turn(store, session.id, turn.id), 10)
+        assert ended.status is TurnStatus.COMPLETED
+        await works_again(World(store, tmp_path, model), orchestrator, session.id)
+
+
+async def test_who_is_at_work_in_a_session_holds_up_nobody_who_starts(
+    tmp_path: Path, model: DemoModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.execution.orchestrator.SWEEP_SECONDS", 0.05)
+    url = await killed_at(Stage.TURN_CREATED, tmp_path, model)
+    async with open_store(url) as other, open_store(url) as store:
+        (session,) = await store.list()
+        turn = await store.last_turn(session.id)
+        assert turn is not None
+        hold = await take_hold(other, session.id)
+        async with asyncio.timeout(10), World(store, tmp_path, model).orchestrator():
+            await let_go(hold)
+            ended = await ended_turn(store, session.id, turn.id)
+    assert (ended.status, ended.stop_reason) == (TurnStatus.FAILED, "orphaned")
 
 
 async def every_blob_is_there(world: World, turn: Turn) -> None:

@@ -2,19 +2,28 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import msgspec
 import pytest
 
-from holdfast import NewSession, NewTurn, Principal, Role, TurnStatus
+from holdfast import NewSession, NewTurn, Principal, Role, Turn, TurnStatus, open_store
 from holdfast.blobs import Collection, collect_orphans
 from holdfast.errors import NotFound, SessionNotFound
 from holdfast.execution.answer import AnswerKind
-from holdfast.execution.errors import ContextNotFound, KeyReused, NoCredentials, NoModel, NotAModelSession
+from holdfast.execution.errors import (
+    ContextNotFound,
+    ContextWrong,
+    KeyReused,
+    NoCredentials,
+    NoModel,
+    NotAModelSession,
+)
 from holdfast.execution.events import ExecutionEvent, Stage, StageReached, TextAdded
 from holdfast.execution.input import Mode
+from holdfast.execution.orchestrator import INTERRUPTED, Orchestrator
 from holdfast.execution.replay import replay
 from holdfast.model.records import ContextKind
 from tests.execution.worlds import SECRET, World, asked, file, said
@@ -213,6 +222,40 @@ async def test_sequences_have_no_gap_however_many_call_at_once(either_world: Wor
     ]
 
 
+async def test_turns_of_two_processes_are_run_in_the_order_in_which_they_were_opened(world: World) -> None:
+    turns = await turns_of_two_processes(world)
+    assert [turn.previous_openai_response_id for turn in turns[1:]] == [
+        turn.openai_response_id for turn in turns[:-1]
+    ]
+
+
+async def turns_of_two_processes(world: World, *, chains: bool = True) -> Sequence[Turn]:
+    """Four turns, the third of which was opened by another process while the second ran."""
+    async with (
+        open_store(f"sqlite:///{world.path / 'holdfast.db'}") as other,
+        world.orchestrator(chains=chains) as here,
+        World(other, world.path, world.model).orchestrator(chains=chains) as there,
+    ):
+        session_id = (await here.execute(world.store, asked("Begin"))).session_id
+        _, slow = await here.start(world.store, asked("SLOW", session_id=session_id))
+        await until(lambda: len(world.model.requests) == 2)
+        _, third = await there.start(other, asked("From elsewhere", session_id=session_id))
+        _, fourth = await here.start(world.store, asked("From here", session_id=session_id))
+        await asyncio.gather(slow, third, fourth)
+    return await world.store.list_turns(session_id)
+
+
+async def test_an_earlier_turn_that_nobody_is_at_work_on_is_not_waited_for_without_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.execution.orchestrator.EARLIER_SECONDS", 0.1)
+    async with world.orchestrator() as orchestrator:
+        session_id = (await orchestrator.execute(world.store, asked("First"))).session_id
+        await world.store.add_turn(session_id, NewTurn(instruction_summary="of a process that hangs"))
+        answer = await orchestrator.execute(world.store, asked("Third", session_id=session_id))
+    assert answer.kind is AnswerKind.ANSWER
+
+
 async def test_a_repeated_call_gives_the_same_turn_and_does_not_call_the_model_again(
     either_world: World,
 ) -> None:
@@ -238,6 +281,36 @@ async def test_a_caller_that_goes_away_does_not_stop_the_turn(world: World) -> N
         answer = await orchestrator.execute(world.store, asked("SLOW, please"), key="left")
     assert answer.kind is AnswerKind.ANSWER
     assert len(world.model.requests) == 1
+
+
+async def test_a_caller_that_goes_away_while_its_turn_is_opened_leaves_none_pending(world: World) -> None:
+    async with world.orchestrator() as orchestrator:
+        first = await orchestrator.execute(world.store, asked("Begin"))
+        for wait in range(40):
+            calling = asyncio.create_task(
+                orchestrator.execute(world.store, asked(f"Go on {wait}", session_id=first.session_id))
+            )
+            await asyncio.sleep(wait / 4000)
+            calling.cancel()
+            await asyncio.wait([calling])
+    assert await world.store.as_system().pending_turns() == []
+
+
+async def test_a_turn_that_is_stopped_at_once_fails(world: World) -> None:
+    async with world.orchestrator() as orchestrator:
+        turn, running = await orchestrator.start(world.store, asked("SLOW"))
+        running.cancel(INTERRUPTED)
+        await asyncio.wait([running])
+        ended = await world.store.get_turn(turn.session_id, turn.id)
+    assert (ended.status, ended.stop_reason) == (TurnStatus.FAILED, "interrupted")
+
+
+async def test_a_stored_context_that_is_wrong_is_in_nobodys_way_who_does_not_name_it(world: World) -> None:
+    await world.store.save_context(ContextKind.AGENT, "reviewer", {"modle": "strict"})
+    async with world.orchestrator() as orchestrator:
+        assert (await orchestrator.execute(world.store, asked("Look"))).kind is AnswerKind.ANSWER
+        with pytest.raises(ContextWrong, match="'reviewer' cannot be used"):
+            await orchestrator.execute(world.store, asked("Look", agent_context="reviewer"))
 
 
 @pytest.mark.req("EXE-27")
@@ -271,6 +344,19 @@ async def test_a_replay_makes_the_very_same_request_again(world: World) -> None:
         made = await replay(world.store, world.blobs, first.session_id, turn.id)
         assert made.identical, turn.sequence_number
         assert made.sent_hash == made.remade_hash
+
+
+async def test_an_earlier_turn_that_is_answered_later_does_not_change_a_replay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go_ahead(*_: object) -> None:
+        """As when whoever has the earlier turn hangs."""
+
+    monkeypatch.setattr(Orchestrator, "_wait_for_the_one_before", go_ahead)
+    turns = await turns_of_two_processes(world, chains=False)
+    assert [turn.status for turn in turns] == [TurnStatus.COMPLETED] * 4
+    for turn in turns:
+        assert (await replay(world.store, world.blobs, turn.session_id, turn.id)).identical
 
 
 async def test_a_replay_says_what_is_missing(world: World) -> None:

@@ -33,7 +33,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files") / "file.json"
 
 
-@settings(max_examples=40, deadline=None)  # a busy disk is no failure
+@settings(max_examples=40)
 @given(content=documents)
 def test_what_is_written_is_read(file: Path, content: dict[str, Any]) -> None:
     write_json(file, content)

@@ -39,12 +39,16 @@ def test_the_directory_comes_from_our_name_then_the_auq_name_then_the_file(
 
 
 @pytest.mark.parametrize(
-    ("line", "name"),
-    [("limit = 0", "limit"), ("timeout_seconds = -1", "timeout_seconds"), ("limits = 5", "limits")],
+    ("line", "sentence"),
+    [
+        ("limit = 0", "The setting 'questions.limit' is wrong"),
+        ("timeout_seconds = -1", "The setting 'questions.timeout_seconds' is wrong"),
+        ("limits = 5", "There is no setting 'questions.limits'"),
+    ],
 )
-def test_a_wrong_or_misspelt_setting_is_named(tmp_path: Path, line: str, name: str) -> None:
+def test_a_wrong_or_misspelt_setting_is_named(tmp_path: Path, line: str, sentence: str) -> None:
     (tmp_path / "holdfast.toml").write_text(f"[questions]\n{line}\n")
-    with pytest.raises(InvalidInput, match=f"The setting 'questions.{name}' is wrong"):
+    with pytest.raises(InvalidInput, match=sentence):
         load_settings()
 
 

@@ -1,7 +1,7 @@
 """Files in pieces: by symbol where the language is understood, by lines where not, and never a line twice."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.retrieval.chunking import LINES, LONGEST_LINE, Piece, pieces
@@ -114,7 +114,6 @@ def test_classes_inside_of_classes_end_somewhere() -> None:
     assert pieces(deep, "python")[-1].end_line == 91
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.sampled_from(sorted(SOURCES)), st.text(max_size=300), st.integers(0, 300))
 def test_pieces_are_exact_lines_in_order_whatever_the_file_holds(language: str, junk: str, at: int) -> None:
     source = SOURCES[language][0]

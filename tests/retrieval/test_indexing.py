@@ -211,6 +211,17 @@ async def test_two_repositories_of_one_name_are_kept_apart(tmp_path: Path, retri
     assert (moved.changed, moved.unchanged) == (0, 1)
 
 
+async def test_a_part_of_another_repository_of_the_same_name_is_refused_too(
+    tmp_path: Path, retrieval: Retrieval
+) -> None:
+    first = repository(tmp_path / "x" / "api", {"a.py": GREETING})
+    second = repository(tmp_path / "y" / "api", {"src/b.py": GREETING})
+    await index(retrieval, first)
+    with pytest.raises(RepositoryElsewhere):
+        await index(retrieval, second / "src")
+    assert (await index(retrieval, first)).unchanged == 1
+
+
 async def test_several_parts_of_one_symbol_do_not_crowd_others_out(
     tmp_path: Path, retrieval: Retrieval
 ) -> None:

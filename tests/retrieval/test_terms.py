@@ -1,6 +1,6 @@
 """The words of code and questions."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.retrieval.terms import document_vector, query_vector, terms
@@ -35,7 +35,6 @@ def test_the_symbol_weighs_more_than_a_word_of_the_text() -> None:
     assert dict(zip(*by_name, strict=True))[retry] > dict(zip(*by_text, strict=True))[retry]
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.text())
 def test_every_text_has_a_vector_with_unique_dimensions(text: str) -> None:
     vector = document_vector(text, text, text)

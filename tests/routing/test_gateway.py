@@ -1,6 +1,8 @@
 """A message's whole life: routed, answered, stored, one turn at a time."""
 
 import asyncio
+import time
+from collections.abc import Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Message, SessionPatch, SessionStatus, Store, TokenUsage, ToolCall, TurnStatus
-from holdfast.errors import NotFound
+from holdfast import Message, SessionPatch, SessionStatus, Store, TokenUsage, ToolCall, TurnStatus, open_store
+from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.model.ids import MessageId, SessionId
 from holdfast.model.lease import LeaseLost
 from holdfast.routing.bindings import Bindings
@@ -100,6 +102,34 @@ async def test_a_runner_that_fails_is_a_failed_turn_and_what_it_said_is_kept(sto
     assert await store.lease_seconds(key_of(door.bindings)) == 0
 
 
+async def test_an_answer_stands_when_what_follows_it_fails(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def breaks(_: SessionId) -> None:
+        raise RuntimeError("out of luck")
+
+    told = await events(gateway(store, echo, after_turn=breaks), GROUP)
+    assert end_of(told).turn.status is TurnStatus.COMPLETED
+    assert "what follows its turn failed" in caplog.text
+    assert "out of luck" in caplog.text
+
+
+async def test_an_answer_with_a_nul_is_told_and_kept_whole(store: Store) -> None:
+    async def binary(_: Exchange) -> str:
+        return "a\0b"
+
+    told = await events(gateway(store, binary), GROUP)
+    assert (text_of(told), messages_of(told)[0].text) == ("a\0b", "a\0b")
+    turn = end_of(told).turn
+    assert (turn.status, turn.agent_answer_summary) == (TurnStatus.COMPLETED, "a\ufffdb")
+
+
+async def test_a_question_with_a_nul_is_refused_before_anything_happens(store: Store) -> None:
+    with pytest.raises(InvalidInput, match="The message contains a NUL character, which cannot be stored"):
+        await events(gateway(store, echo), said("group:g1", "a\0b"))
+    assert (await store.list()).total == 0
+
+
 async def test_a_delivery_that_is_repeated_is_answered_once(store: Store) -> None:
     door = gateway(store, echo)
     message = said("group:g1", "hello", id=MessageId(new_id()))
@@ -108,10 +138,50 @@ async def test_a_delivery_that_is_repeated_is_answered_once(store: Store) -> Non
     assert len(await texts(store, key_of(door.bindings, message))) == 2
 
 
+async def test_a_delivery_that_is_repeated_does_not_interrupt_its_own_turn(store: Store) -> None:
+    slow = Slow()
+    door, other_door = (gateway(store, slow, busy=Busy.INTERRUPT, lease_seconds=5) for _ in range(2))
+    message = said("group:g1", "hello", id=MessageId(new_id()))
+    first = asyncio.create_task(events(door, message))
+    await slow.begun.wait()
+    repeated = [asyncio.create_task(events(each, message)) for each in (door, other_door)]
+    done, _ = await asyncio.wait([first, *repeated], timeout=0.3)
+    assert not done
+    slow.go_on.set()
+    turn = end_of(await first).turn
+    assert (turn.status, slow.asked) == (TurnStatus.COMPLETED, ["hello"])
+    assert await asyncio.gather(*repeated) == [[TurnEnded(turn)]] * 2
+
+
+async def test_a_delivery_that_is_repeated_after_a_reset_is_answered_once(store: Store) -> None:
+    door = gateway(store, echo)
+    message = said("group:g1", "hello", id=MessageId(new_id()))
+    first = await events(door, message)
+    await store.retire(key_of(door.bindings, message))
+    assert await events(door, message) == [TurnEnded(end_of(first).turn)]
+    assert text_of(await events(door, said("group:g1", "again"))) == "you said again"
+    assert await events(door, message) == [TurnEnded(end_of(first).turn)]
+
+
+async def test_an_id_that_another_message_has_is_refused(store: Store) -> None:
+    door = gateway(store, echo)
+    taken = MessageId(new_id())
+    await events(door, said("group:g1", "hello", id=taken))
+    with pytest.raises(Conflict, match="Another message already has the id"):
+        await events(door, said("group:g1", "something else", id=taken))
+
+
 async def test_an_agent_without_a_runner_is_named(store: Store) -> None:
     door = Gateway(store, Bindings(policy=RoutingPolicy(default_agent="ghost")), {"main": echo})
     with pytest.raises(NotFound, match="No runner is there for agent 'ghost'; there are: main"):
         await events(door, GROUP)
+
+
+async def test_runners_are_named_as_agents_are(store: Store) -> None:
+    bindings = Bindings(policy=RoutingPolicy(default_agent="Clerk"))
+    assert text_of(await events(Gateway(store, bindings, {" Clerk": echo}), GROUP)) == "you said hello"
+    with pytest.raises(InvalidInput, match="Two runners are for one agent: Clerk, clerk"):
+        Gateway(store, bindings, {"Clerk": echo, "clerk": echo})
 
 
 async def test_a_second_message_waits_and_the_order_is_kept(store: Store) -> None:
@@ -180,6 +250,59 @@ async def test_a_message_may_interrupt_the_turn_that_runs(store: Store) -> None:
     assert said_before[:4] == ["stop me", "well ", "me first", "well (me first)"]
 
 
+async def test_a_history_that_takes_longer_than_a_lease_is_read_to_its_end(store: Store) -> None:
+    async def slow_history(view: Store, session_id: SessionId) -> list[Message]:
+        run_out = time.monotonic() + await view.lease_seconds(session_id)
+        while time.monotonic() <= run_out:  # noqa: ASYNC110  # a condition, not an event
+            await asyncio.sleep(0.01)
+        assert await view.lease_seconds(session_id), "the lease was not renewed"
+        return []
+
+    told = await events(gateway(store, echo, history=slow_history, lease_seconds=3), GROUP)
+    assert text_of(told) == "you said hello"
+
+
+async def test_of_messages_that_come_at_once_each_interrupts_the_one_before(store: Store) -> None:
+    slow = Slow()
+    door = gateway(store, slow, busy=Busy.INTERRUPT, lease_seconds=5)
+    twice = said("group:g1", "q1", id=MessageId(new_id()))
+    asked = [asyncio.create_task(events(door, each)) for each in (said("group:g1", "q0"), twice, twice)]
+    first = end_of(await asked[0]).turn
+    assert (first.status, first.stop_reason) == (TurnStatus.FAILED, "interrupted")
+    while "q1" not in slow.asked:  # noqa: ASYNC110  # a condition, not an event
+        await asyncio.sleep(0.01)
+    slow.go_on.set()
+    told, told_again = await asyncio.gather(*asked[1:])
+    assert text_of(told) == "well (q1)"
+    assert told_again == [TurnEnded(end_of(told).turn)]
+
+
+async def test_what_is_interrupted_before_it_has_begun_is_stored(store: Store) -> None:
+    reading, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow_history(view: Store, session_id: SessionId) -> list[Message]:
+        reading.set()
+        await go_on.wait()
+        return []
+
+    slow = Slow()
+    door, other_door = (
+        gateway(store, slow, busy=Busy.INTERRUPT, lease_seconds=5, history=slow_history) for _ in range(2)
+    )
+    first = asyncio.create_task(events(door, said("group:g1", "stop me")))
+    await reading.wait()
+    (session,) = await store.list()
+    second = asyncio.create_task(events(other_door, said("group:g1", "me first")))
+    done, _ = await asyncio.wait([first], timeout=0.3)
+    assert not done
+    go_on.set()
+    assert end_of(await first).turn.stop_reason == "interrupted"
+    slow.go_on.set()
+    assert text_of(await second) == "well (me first)"
+    asked = [text for role, text in await texts(store, session.id) if role == "user"]
+    assert asked == ["stop me", "me first"]
+
+
 async def test_closing_the_iterator_ends_the_turn_and_frees_the_session(store: Store) -> None:
     slow = Slow()
     door = gateway(store, slow)
@@ -236,8 +359,19 @@ async def test_several_senders_in_one_main_session_are_warned_of_once(store: Sto
     assert entry.detail == {"senders": ["slack:ada", "slack:bob"]}
 
 
+async def test_a_person_on_several_channels_shares_the_main_session_with_nobody(store: Store) -> None:
+    policy = RoutingPolicy(links={"ada": ("irc:Ada", "slack:U1")})
+    door = Gateway(store, Bindings((), policy, agents=["main"]), {"main": echo})
+    for sender, channel in (("dm:ada", "irc"), ("dm:U1", "slack")):
+        await events(door, said(sender, channel=channel))
+    assert await store.list_audit() == []
+    await events(door, said("dm:U2"))
+    (entry,) = await store.list_audit()
+    assert entry.detail == {"senders": ["irc:ada", "slack:U1", "slack:U2"]}
+
+
 async def test_a_chat_that_was_idle_begins_afresh_and_keeps_its_past(store: Store) -> None:
-    policy = RoutingPolicy(reset_by_channel={"irc": Reset(mode=ResetMode.IDLE, idle_minutes=1e-9)})
+    policy = RoutingPolicy(reset_by_channel={"IRC": Reset(mode=ResetMode.IDLE, idle_minutes=1e-9)})
     door = Gateway(store, Bindings((), policy, agents=["main"]), {"main": remembers})
     for _ in range(2):
         assert text_of(await events(door, GROUP)) == "main: 0 before this"
@@ -245,6 +379,11 @@ async def test_a_chat_that_was_idle_begins_afresh_and_keeps_its_past(store: Stor
     assert text_of(await events(door, said("group:g1"))) == "main: 2 before this"
     statuses = sorted((each.status.value, each.message_count) for each in await store.list())
     assert statuses == [("active", 2), ("active", 4), ("archived", 2)]
+
+
+def test_a_reset_of_something_that_is_no_channel_is_refused_at_the_start() -> None:
+    with pytest.raises(InvalidInput, match="My Slack"):
+        RoutingPolicy.from_settings({"reset_by_channel": {"My Slack": {"mode": "daily"}}})
 
 
 async def test_an_archived_chat_begins_afresh_and_a_completed_one_goes_on(store: Store) -> None:
@@ -281,6 +420,57 @@ async def test_the_example_of_the_documentation_runs(
     ],
 )
 def test_a_reset_is_due_by_the_hour_or_by_silence(reset: Reset, age: float, quiet: float, due: bool) -> None:
-    now = datetime(2026, 5, 4, 12, tzinfo=UTC)
-    times = {"started": now - timedelta(hours=age), "last_asked": now - timedelta(hours=quiet)}
+    now = datetime(2026, 5, 4, 12).astimezone()
+    times = {"started": now - timedelta(hours=age), "quiet_since": now - timedelta(hours=quiet)}
     assert reset.is_due(now=now, **times) is due
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+@pytest.mark.parametrize(
+    ("at_hour", "started", "now", "due"),
+    [
+        # The clocks go forward on 29 March at 2.
+        (1, "2026-03-29 00:30+01:00", "2026-03-29 12:00+02:00", True),
+        (1, "2026-03-29 01:30+01:00", "2026-03-29 12:00+02:00", False),
+        (4, "2026-03-28 03:30+01:00", "2026-03-29 03:30+02:00", True),
+        (2, "2026-03-29 01:59+01:00", "2026-03-29 03:01+02:00", True),
+        # They go back on 25 October at 3.
+        (1, "2026-10-25 01:30+02:00", "2026-10-25 12:00+01:00", False),
+        (4, "2026-10-24 04:30+02:00", "2026-10-25 03:30+01:00", False),
+        (2, "2026-10-25 02:30+02:00", "2026-10-25 02:30+01:00", False),
+        (2, "2026-10-25 01:30+02:00", "2026-10-25 02:30+01:00", True),
+    ],
+)
+def test_a_day_begins_when_the_clocks_show_its_hour(at_hour: int, started: str, now: str, due: bool) -> None:
+    reset = Reset(mode=ResetMode.DAILY, at_hour=at_hour)
+    began, asked = datetime.fromisoformat(started), datetime.fromisoformat(now)
+    assert reset.is_due(started=began, quiet_since=asked, now=asked) is due
+
+
+async def test_a_chat_is_not_idle_while_it_is_answered(store_url: str) -> None:
+    ago = timedelta(hours=2)
+
+    async def takes_long(exchange: Exchange) -> str:
+        nonlocal ago
+        ago = timedelta(0)
+        return f"{len(exchange.history)} before this"
+
+    def clock() -> int:
+        return int((datetime.now(UTC) - ago).timestamp() * 1000)
+
+    idle = RoutingPolicy(reset=Reset(mode=ResetMode.IDLE, idle_minutes=60))
+    async with open_store(store_url, clock=clock) as store:
+        door = Gateway(store, Bindings((), idle, agents=["main"]), {"main": takes_long})
+        assert text_of(await events(door, GROUP)) == "0 before this"
+        assert text_of(await events(door, GROUP)) == "2 before this"
+        ago = timedelta(hours=-2)
+        assert text_of(await events(door, GROUP)) == "4 before this"

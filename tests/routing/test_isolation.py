@@ -15,6 +15,8 @@ from holdfast import (
     Store,
 )
 from holdfast.errors import AccessDenied
+from holdfast.model.ids import CompactionId
+from holdfast.store.ids import new_id
 
 KEY = SessionKey("alpha", "irc", "bot", PeerKind.GROUP, "#a")
 DENIED = f"Session {KEY} belongs to agent 'alpha'; agent 'beta' has no access to it."
@@ -30,6 +32,13 @@ CALLS: dict[str, Call] = {
     "compact": lambda store: store.commit_compaction(
         KEY, NewCompaction(first_seq=1, last_seq=1, strategy="s", summary="x")
     ),
+    "expand": lambda store: store.get_ranges(KEY, [(1, 1)]),
+    "compactions": lambda store: store.list_compactions(KEY),
+    "view": lambda store: store.compaction_outlines(KEY),
+    "undo": lambda store: store.undo_compaction(KEY, CompactionId(new_id())),
+    "turns": lambda store: store.list_turns(KEY),
+    "changes": lambda store: store.changes(KEY, 0),
+    "retire": lambda store: store.retire(KEY),
     "delete": lambda store: store.delete(KEY),
     "take the turn": lambda store: store.take_lease(KEY, 10),
     "interrupt": lambda store: store.interrupt_turn(KEY),

@@ -6,15 +6,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from holdfast import Message, Principal, SessionKey, Store, TokenUsage, open_store
-from holdfast.errors import AccessDenied, Conflict, NotFound
-from holdfast.model.records import MoveAction
+from holdfast import Message, NewSession, PeerKind, Principal, SessionKey, Store, TokenUsage, open_store
+from holdfast.errors import AccessDenied, Conflict, NotFound, SessionNotFound
+from holdfast.model.records import MoveAction, MoveStep
 from holdfast.model.session import SessionPatch
 from holdfast.routing.binding import Binding
 from holdfast.routing.bindings import Bindings
+from holdfast.routing.gateway import Gateway
 from holdfast.routing.moves import apply_moves, plan_moves
+from holdfast.routing.origin import Origin
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.store.options import SessionFilter
 from tests.cli.command import Cli
@@ -32,8 +35,9 @@ def keys(peer: str) -> tuple[SessionKey, SessionKey]:
     return BEFORE.decide(message).key, AFTER.decide(message).key
 
 
-async def chat(store: Store, key: SessionKey, *texts: str) -> None:
-    await store.get_or_create(key)
+async def chat(store: Store, key: SessionKey, *texts: str, **origin: Any) -> None:
+    """A session as the gateway makes it."""
+    await store.get_or_create(key, NewSession(custom=Origin(**{"roles": (), **origin}).kept()))
     await store.append_messages(key, [Message.user(text) for text in texts])
     await store.patch(key, SessionPatch(title=f"about {texts[0]}", add_usage=TokenUsage(1, 2)))
 
@@ -121,12 +125,37 @@ async def test_a_chat_that_goes_on_under_its_new_key_is_a_conflict_or_a_merge(st
 
 
 @pytest.mark.req("STO-22")
+async def test_several_chats_are_merged_into_one_and_parted_again(store: Store) -> None:
+    olds = [keys(f"#b{number}")[0] for number in range(3)]
+    _, new = keys("#a1")
+    for number, old in enumerate(olds):
+        await chat(store, old, f"said {number}")
+    before = await state(store)
+    steps = [
+        MoveStep(
+            action=MoveAction.MERGE if number else MoveAction.MOVE,
+            session_id=(await store.get_session(old)).id,
+            from_key=str(old),
+            to_key=str(new),
+        )
+        for number, old in enumerate(olds)
+    ]
+    await store.move_sessions(steps)
+    assert sorted(await texts(store, new)) == ["said 0", "said 1", "said 2"]
+    await store.undo_moves()
+    assert await state(store) == before
+
+
+@pytest.mark.req("STO-22")
 async def test_a_copy_leaves_the_original_and_is_not_undone_once_it_was_used(store: Store) -> None:
     old, new = keys("#a1")
     await chat(store, old, "one")
     before = await state(store)
     await apply_moves(store, await plan_moves(store, AFTER, copy=True))
     assert (await texts(store, old), await texts(store, new)) == (["one"], ["one"])
+    assert await plan_moves(store, AFTER) == []
+    (twice,) = await plan_moves(store, AFTER, merge=True)
+    assert (twice.action, "would be there twice" in (twice.reason or "")) == (MoveAction.CONFLICT, True)
     await store.undo_moves()
     assert await state(store) == before
     await apply_moves(store, await plan_moves(store, AFTER, copy=True))
@@ -134,6 +163,64 @@ async def test_a_copy_leaves_the_original_and_is_not_undone_once_it_was_used(sto
     with pytest.raises(Conflict, match="was used since"):
         await store.undo_moves()
     assert await texts(store, new) == ["one", "two"]
+
+
+@pytest.mark.parametrize("how", [{}, {"copy": True}, {"merge": True}])
+async def test_nothing_is_undone_while_a_turn_runs(store: Store, how: dict[str, bool]) -> None:
+    old, new = keys("#a1")
+    await chat(store, old, "one")
+    if "merge" in how:
+        await chat(store, new, "two")
+    await apply_moves(store, await plan_moves(store, AFTER, **how))
+    assert await store.take_lease(new, 60)
+    before = await state(store)
+    with pytest.raises(Conflict, match="is running; try again when it has ended"):
+        await store.undo_moves()
+    assert await state(store) == before
+
+
+@pytest.mark.parametrize("how", [{}, {"copy": True}])
+async def test_a_session_that_was_deleted_since_does_not_hinder_undoing(
+    store: Store, how: dict[str, bool]
+) -> None:
+    (old, new), (other, other_new) = keys("#a1"), keys("#a2")
+    await chat(store, old, "one")
+    await chat(store, other, "two")
+    await apply_moves(store, await plan_moves(store, AFTER, **how))
+    deleted = (await store.get_session(new)).id
+    await store.delete(deleted)
+    assert (await store.undo_moves()).gone == (deleted,)
+    assert await texts(store, other) == ["two"]
+    with pytest.raises(SessionNotFound):
+        await store.get_session(other_new)
+
+
+@pytest.mark.parametrize("begun", ["new", "older"])
+@pytest.mark.parametrize("deleted", [0, 1])
+async def test_a_merge_stays_that_alone_has_what_was_said(store: Store, begun: str, deleted: int) -> None:
+    old, new = keys("#a1")
+    await chat(store, msgspec.structs.replace(old, agent_id=begun), "two")
+    await chat(store, old, "one")
+    await apply_moves(store, await plan_moves(store, AFTER, merge=True))
+    original = (await store.get_session(new)).copied_from[deleted]
+    await store.delete(original)
+    before = await state(store)
+    assert (await store.undo_moves()).gone == (original,)
+    assert await state(store) == before
+    with pytest.raises(NotFound):
+        await store.undo_moves()
+
+
+@pytest.mark.parametrize("written", ["x", ["x"], {"sessions": "x"}, {"sessions": [1, None]}])
+async def test_whatever_people_write_beside_a_session_it_can_be_planned_for(
+    store: Store, written: object
+) -> None:
+    old, new = keys("#a1")
+    await chat(store, old, "one")
+    await chat(store, new, "two")
+    await store.patch(new, SessionPatch(custom={"copiedFrom": written}))
+    (step,) = await plan_moves(store, AFTER)
+    assert step.action is MoveAction.CONFLICT
 
 
 async def test_a_session_whose_turn_runs_stays(store: Store) -> None:
@@ -173,6 +260,54 @@ async def test_the_guild_of_a_chat_is_remembered_for_its_move(store: Store) -> N
     assert step.to_key == "new:discord:default:channel:c"
 
 
+MODERATED = [Binding(agent="moderator", channel="discord", guild="g1", roles=("mod",))]
+
+
+@pytest.mark.req("STO-22")
+async def test_the_roles_of_a_chat_are_remembered_for_its_move(store: Store) -> None:
+    bindings = Bindings(MODERATED, POLICY)
+    door = Gateway(store, bindings, {"moderator": echo, "old": echo})
+    moderated = said("channel:c", channel="discord", guild="g1", roles=("mod",))
+    await events(door, moderated)
+    await events(door, said("channel:c", channel="discord", guild="g1"))
+    assert await plan_moves(store, bindings) == []
+    (step,) = await plan_moves(store, BEFORE)
+    assert step.from_key == str(bindings.decide(moderated).key)
+
+
+async def test_where_roles_decide_and_nobody_noted_them_a_session_stays(store: Store) -> None:
+    moderated = SessionKey("moderator", "discord", "default", PeerKind.CHANNEL, "c")
+    await chat(store, moderated, "one", guild="g1", roles=None)
+    elsewhere = SessionKey("gone", "discord", "default", PeerKind.CHANNEL, "d")
+    await chat(store, elsewhere, "two", guild="g2", roles=None)
+    assert [step.from_key for step in await plan_moves(store, Bindings(MODERATED, POLICY))] == [
+        str(elsewhere)
+    ]
+
+
+async def test_a_session_that_no_gateway_made_stays_until_its_chat_goes_on(store: Store) -> None:
+    await store.get_or_create(SessionKey("coder", "claude", "/home/x", PeerKind.GROUP, "7"))
+    await store.get_or_create(SessionKey("coder", "claude", "home", PeerKind.GROUP, "7"))
+    message = said("group:#a1", channel="irc")
+    door = gateway(store, echo)
+    chat_of_before = door.bindings.decide(message).key
+    await store.get_or_create(chat_of_before)
+    assert await plan_moves(store, AFTER) == []
+    await events(door, message)
+    assert [step.from_key for step in await plan_moves(store, AFTER)] == [str(chat_of_before)]
+
+
+@pytest.mark.parametrize("written", ["x", {"guild": 1}, {"parent": "x", "roles": []}])
+async def test_a_session_stays_whose_origin_makes_no_sense(store: Store, written: object) -> None:
+    await store.get_or_create(keys("#a1")[0], NewSession(custom={"origin": written}))
+    assert await plan_moves(store, AFTER) == []
+
+
+async def test_a_key_that_is_no_chats_stays_whatever_is_written_beside_it(store: Store) -> None:
+    await chat(store, SessionKey("coder", "claude", "/home/x", PeerKind.GROUP, "7"), "one")
+    assert await plan_moves(store, AFTER) == []
+
+
 async def test_only_admins_move_sessions(store: Store) -> None:
     member = store.as_principal(Principal("local", "ada"))
     await chat(member, keys("#a1")[0], "one")
@@ -184,6 +319,7 @@ KILLED_MIDWAY = """
 import asyncio, os, sys
 from holdfast import open_store
 from holdfast.store import records
+from holdfast.routing.gateway import Gateway
 from holdfast.routing.moves import apply_moves, plan_moves
 from tests.routing.test_moves import AFTER
 
@@ -226,6 +362,10 @@ def test_sessions_are_migrated_by_hand(cli: Cli) -> None:
         async with open_store(f"sqlite:///{cli.home}/data/holdfast.db") as store:
             await chat(store, old, "one")
 
+    async def delete() -> None:
+        async with open_store(f"sqlite:///{cli.home}/data/holdfast.db") as store:
+            await store.delete(new)
+
     (cli.home / "data").mkdir()
     asyncio.run(begin())
     migrate = ("sessions", "migrate")
@@ -235,8 +375,14 @@ def test_sessions_are_migrated_by_hand(cli: Cli) -> None:
         f"move      {old} → {new}",
         "1 of 1 sessions can move. Nothing was changed.",
     ]
-    assert "Migration 1: 1 sessions have moved." in cli(*migrate, "--apply").stdout
+    assert "Migration 1 is done: 1 moved." in cli(*migrate, "--apply").stdout
     undone = json.loads(cli(*migrate, "--undo", "--json").stdout)
     assert (undone["migration"], undone["undone"], len(undone["steps"])) == (1, True, 1)
-    assert cli(*migrate, "--undo").stderr == "holdfast: No sessions were moved that are not back already.\n"
+    assert (undone["steps"][0]["fromKey"], undone["gone"]) == (str(old), [])
+    cli(*migrate, "--apply")
+    asyncio.run(delete())
+    assert "Deleted since" in cli(*migrate, "--undo").stdout
+    nothing = "holdfast: There is nothing to take back: no migration is in effect.\n"
+    assert cli(*migrate, "--undo").stderr == nothing
+    assert "say how to move" in cli(*migrate, "--undo", "--copy").stderr
     assert cli(*migrate).stderr == "holdfast: Say what to do: one of --plan, --apply and --undo.\n"

@@ -8,9 +8,15 @@ from pathlib import Path
 
 from holdfast import TurnStatus, open_store
 from holdfast.routing.bindings import Bindings
+from holdfast.routing.events import TurnJoined
+from holdfast.routing.gateway import Busy
+from tests.routing.gateways import echo, events, gateway, text_of
 from tests.routing.messages import said
 
 ROOT = Path(__file__).parents[2]
+
+BEGUN = {"open", "TurnStarted", "begun holder", "TextAdded"}
+"""What a holder says until it stops half-way."""
 
 
 @asynccontextmanager
@@ -34,10 +40,11 @@ async def line(process: asyncio.subprocess.Process) -> str:
 
 async def test_the_turn_of_a_killed_process_ends_and_the_next_message_is_answered(store_url: str) -> None:
     async with worker(store_url, "holder") as holder:
-        assert {await line(holder), await line(holder)} == {"TurnStarted", "begun holder"}
+        assert {await line(holder) for _ in range(4)} == BEGUN
         async with worker(store_url, "answerer") as answerer, open_store(store_url) as store:
             key = Bindings(agents=["main"]).decide(said("group:g1")).key
             assert await store.lease_seconds(key) > 0
+            assert await line(answerer) == "open"
             holder.kill()
             told = [await line(answerer) for _ in range(5)]
             assert told[-1] == "TurnEnded"
@@ -47,6 +54,20 @@ async def test_the_turn_of_a_killed_process_ends_and_the_next_message_is_answere
                 TurnStatus.COMPLETED,
                 "answer to answerer",
             )
-            assert [message.text for message in await store.get_history(key)] == [
-                *("holder", "answerer", "answer to answerer"),
+            assert [(message.text, message.open) for message in await store.get_history(key)] == [
+                *(("holder", False), ("half an", False), ("answerer", False), ("answer to answerer", False)),
             ]
+
+
+async def test_who_joined_a_killed_process_is_answered_with_the_next_message(store_url: str) -> None:
+    async with worker(store_url, "holder") as holder, open_store(store_url) as store:
+        assert {await line(holder) for _ in range(4)} == BEGUN
+        door = gateway(store, echo, busy=Busy.JOIN)
+        (joined,) = await events(door, said("group:g1", "q2"))
+        assert isinstance(joined, TurnJoined)
+        holder.kill()
+        await holder.wait()
+        assert text_of(await events(door, said("group:g1", "q3"))) == "you said q2you said q3"
+        first, *answered = await store.list_turns(door.bindings.decide(said("group:g1")).key)
+        assert first.stop_reason == "abandoned"
+        assert [turn.status for turn in answered] == [TurnStatus.COMPLETED] * 2

@@ -1,5 +1,6 @@
 """Bindings in the store and in the settings, and `holdfast bindings` as a person runs it."""
 
+import asyncio
 import json
 
 import pytest
@@ -7,9 +8,12 @@ import pytest
 from holdfast import Message, Principal, Store
 from holdfast.errors import AccessDenied, InvalidInput, NotFound
 from holdfast.routing.binding import Binding
+from holdfast.routing.bindings import Bindings
+from holdfast.routing.gateway import Gateway
 from holdfast.routing.policy import RoutingPolicy
-from holdfast.routing.stored import add_binding, read_bindings, remove_binding
+from holdfast.routing.stored import add_binding, following_bindings, read_bindings, remove_binding
 from tests.cli.command import Cli
+from tests.routing.gateways import events, remembers, text_of
 from tests.routing.messages import said
 
 HELP = Binding(agent="helper", channel="irc", peer="group:#help")
@@ -69,6 +73,33 @@ async def test_a_kept_binding_that_makes_no_sense_is_named(store: Store) -> None
 
 
 @pytest.mark.req("STO-10")
+async def test_a_running_bot_follows_the_kept_bindings(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = RoutingPolicy(default_agent="main", agents=("main", "helper"))
+    message = said("group:#help", channel="irc")
+    first = await add_binding(store, HELP)
+    bot = Gateway(store, Bindings((), policy), {"main": remembers, "helper": remembers})
+
+    async def until(agent: str) -> None:
+        while bot.bindings.decide(message).agent != agent:  # noqa: ASYNC110  # a condition, not an event
+            await asyncio.sleep(0.01)
+
+    async with following_bindings(bot, store, policy, seconds=0.01):
+        assert text_of(await events(bot, message)) == "helper: 0 before this"
+        await remove_binding(store, first.number)
+        await until("main")
+        wrong = await add_binding(store, Binding(agent="ghost", channel="irc"))
+        while "'ghost', which is not known" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert bot.bindings.decide(message).agent == "main"
+        await remove_binding(store, wrong.number)
+        await add_binding(store, HELP)
+        await until("helper")
+    assert caplog.text.count("bindings stay as they were") == 1
+
+
+@pytest.mark.req("STO-10")
 def test_bindings_are_added_explained_listed_and_removed_by_hand(cli: Cli) -> None:
     (cli.home / "holdfast.toml").write_text(SETTINGS)
     added = cli("bindings", "add", "helper", "--channel", "irc", "--peer", "group:#ops-h*")
@@ -88,6 +119,28 @@ def test_bindings_are_added_explained_listed_and_removed_by_hand(cli: Cli) -> No
     assert "settings  irc peer=group:#ops-* → ops" in cli("bindings", "list").stdout
     assert cli("bindings", "remove", "1").stdout == "Removed binding 1: irc peer=group:#ops-h* → helper\n"
     assert cli("bindings", "remove", "1").stderr.startswith("holdfast: There is no binding 1")
+
+
+def test_a_binding_for_an_agent_that_is_not_known_is_refused_or_doubted(cli: Cli) -> None:
+    add = ("bindings", "add", "--channel", "irc")
+    (cli.home / "holdfast.toml").write_text('[routing]\ndefault_agent = "main"\n')
+    for known in ("gemini", "default", "Main"):
+        assert cli(*add, known).stderr == ""
+    doubted = cli(*add, "nosuch")
+    assert (doubted.returncode, doubted.stdout) == (0, "Binding 4: irc → nosuch\n")
+    assert doubted.stderr.startswith("No agent 'nosuch' is configured here: unless a bot brings it, nobody")
+    (cli.home / "holdfast.toml").write_text('[routing]\nagents = ["clerk", "librarian"]\n')
+    refused = cli(*add, "nosuch")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "names the agent 'nosuch', which is not known; known are clerk, librarian." in refused.stderr
+    assert cli(*add, "Clerk").stderr == ""
+    assert len(json.loads(cli("bindings", "list", "--json").stdout)) == 5
+
+
+def test_the_only_agent_that_may_be_named_is_the_default_in_commands_too(cli: Cli) -> None:
+    (cli.home / "holdfast.toml").write_text('[routing]\nagents = ["clerk"]\n')
+    explained = cli("bindings", "explain", "--channel", "irc", "--peer", "group:#a", "--json")
+    assert json.loads(explained.stdout)["key"] == "clerk:irc:default:group:#a", explained.stderr
 
 
 def test_a_message_for_nobody_says_what_to_do(cli: Cli) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import asyncpg
@@ -11,19 +12,25 @@ from holdfast import NewSession, Session, Store, open_store
 from tests.server.servers import POSTGRES, SQLITE, Organization, Served
 
 
-@pytest.fixture(scope="session")
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+@pytest.fixture
+def served(request: pytest.FixtureRequest) -> Served:
     """A server with its store in SQLite, or in PostgreSQL for tests that are `ON_BOTH_ENGINES`."""
     engine = getattr(request, "param", SQLITE)
-    environment = {"AGENT_MAX_SESSIONS": "40"}
-    if engine == POSTGRES:
-        environment["HOLDFAST_STORE"] = _new_database(request.getfixturevalue("postgres_server"))
-    served = Served(tmp_path_factory.mktemp("server"), **environment)
-    served.repository()
-    served.start()
-    yield served
-    assert served.stop() == 0
-    assert "Traceback" not in served.complaints()
+    found: Served = request.getfixturevalue(f"served_with_{engine}")
+    return found
+
+
+# Two fixtures and not one with a parameter, of which only one value lives at a time.
+@pytest.fixture(scope="session")
+def served_with_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with _serving(tmp_path_factory) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def served_with_postgres(tmp_path_factory: pytest.TempPathFactory, postgres_server: str) -> Iterator[Served]:
+    with _serving(tmp_path_factory, HOLDFAST_STORE=_new_database(postgres_server)) as served:
+        yield served
 
 
 @pytest.fixture(params=[SQLITE, POSTGRES])
@@ -53,6 +60,16 @@ async def other(served: Served, store: Store) -> Organization:
 async def session(store: Store, org: Organization) -> Session:
     """A session of ada's, without an agent."""
     return await store.as_principal(org.ada.principal).create_session(NewSession(title="Ada's"))
+
+
+@contextmanager
+def _serving(homes: pytest.TempPathFactory, **environment: str) -> Iterator[Served]:
+    served = Served(homes.mktemp("server"), AGENT_MAX_SESSIONS="40", **environment)
+    served.repository()
+    served.start()
+    yield served
+    assert served.stop() == 0
+    assert "Traceback" not in served.complaints()
 
 
 def _new_database(server: str) -> str:

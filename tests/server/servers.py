@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +21,12 @@ from holdfast.server.presence import Presence
 SECONDS = 100
 """How long anything may take. Far more than it ever does: a bound, not a measure."""
 
+CERTIFICATES = ssl.create_default_context()
+"""Read once: a client that is not given them spends more on reading them than on its request."""
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 
-ON_BOTH_ENGINES = pytest.mark.parametrize("served", [SQLITE, POSTGRES], indirect=True, scope="session")
+ON_BOTH_ENGINES = pytest.mark.parametrize("served", [SQLITE, POSTGRES], indirect=True)
 """For tests of what must not depend on where the store is."""
 
 
@@ -68,9 +71,12 @@ class Served:
         self.stop()
         raise AssertionError(f"The server did not start: {self.complaints()}")
 
+    def _command(self, port: int) -> list[str]:
+        return [sys.executable, "-m", "holdfast", "serve", "--port", str(port), *self._arguments]
+
     def _started(self, port: int, complaints: IO[str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "holdfast", "serve", "--port", str(port), *self._arguments],
+            self._command(port),
             cwd=self.home,
             env={
                 "PATH": os.environ["PATH"],
@@ -119,7 +125,9 @@ class Person:
 
     def client(self, **options: Any) -> httpx2.AsyncClient:
         headers = {"Authorization": f"Bearer {self.secret}"} | options.pop("headers", {})
-        return httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=SECONDS, **options)
+        return httpx2.AsyncClient(
+            base_url=self.url, headers=headers, timeout=SECONDS, verify=CERTIFICATES, **options
+        )
 
     async def call(self, method: str, path: str, **options: Any) -> httpx2.Response:
         async with self.client() as client:

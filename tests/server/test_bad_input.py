@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from holdfast import Session, Store
+from holdfast.server.protocol import MAX_HEAD_BYTES
 from tests.server.servers import SECONDS, Organization, Served, problem
 
 PROMPT = "/api/sessions/{id}/prompt"
@@ -29,6 +30,24 @@ BODIES: list[tuple[str, bytes, str, int]] = [
     ("not UTF-8", b'{"text": "\xff"}', "application/json", 400),
     ("too much", b'{"text": "' + b"x" * 9_000_000 + b'"}', "application/json", 413),
 ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/api/sessions?limt=3", None, "limt: there is nothing of this name here."),
+        ("/api/sessions/x/messages", None, "id: it is not an id, which is 32 hexadecimal digits"),
+        ("/api/sessions?agent=a%00b", None, "agent: it must not contain a NUL character."),
+        ("/api/repos", "{", "The body is not JSON: it goes wrong at character 1."),
+        ("/api/repos", "{}", "name: it is missing."),
+    ],
+)
+async def test_what_is_wrong_is_said_in_a_sentence(
+    org: Organization, path: str, body: str | None, sentence: str
+) -> None:
+    kind = {"Content-Type": "application/json"}
+    answer = await org.ada.call("POST" if body else "GET", path, content=body, headers=kind if body else {})
+    assert problem(answer)["detail"].startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +128,34 @@ async def test_a_flood_of_headers_is_cut_off(served: Served) -> None:
     await _is_well(served)
 
 
+CHUNKED = b"Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [b"0\r\n" + b"X-Filler: y\r\n" * 100_000, b"0\r\nX-Long: " + b"y" * 1_000_000, b"5;" + b"y" * 1_000_000],
+    ids=["trailers", "a trailer", "an extension"],
+)
+async def test_a_flood_beside_the_body_is_cut_off(served: Served, flood: bytes) -> None:
+    said = await _said(served, b"POST /healthz HTTP/1.1\r\n" + CHUNKED + b"\r\n" + flood)
+    assert said[:10] in (b"HTTP/1.1 4", b"")
+    await _is_well(served)
+
+
+async def test_trailers_are_no_headers(served: Served, org: Organization, session: Session) -> None:
+    path = f"/api/sessions/{session.id}?messages=none".encode()
+    head = b"GET " + path + b" HTTP/1.1\r\nConnection: close\r\n" + CHUNKED
+    trailer = b"Authorization: Bearer " + org.ada.secret.encode() + b"\r\n"
+    trailed = await _said(served, head + b"\r\n0\r\n" + trailer + b"\r\n", stays=True)
+    headed = await _said(served, head + trailer + b"\r\n0\r\n" + trailer + b"\r\n", stays=True)
+    assert (trailed[:13], headed[:13]) == (b"HTTP/1.1 401 ", b"HTTP/1.1 200 ")
+
+
 async def test_one_who_sends_a_request_very_slowly_is_not_waited_for(served: Served) -> None:
     half = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
-    said = await asyncio.gather(*(_said(served, half) for _ in range(20)), _said(served, b""))
-    assert [answer[:13] for answer in said] == [b"HTTP/1.1 408 "] * 20 + [b""]
+    *said, nothing = await asyncio.gather(*(_said(served, half) for _ in range(20)), _said(served, b""))
+    assert [_problem_in(answer)["status"] for answer in said] == [408] * 20
+    assert nothing == b""
     await _is_well(served)
 
 
@@ -128,13 +171,25 @@ async def test_one_who_sends_a_request_very_slowly_is_not_waited_for(served: Ser
     ],
 )
 async def test_what_is_not_http_is_turned_away(served: Served, request_bytes: bytes) -> None:
-    assert (await _said(served, request_bytes)).startswith(
-        (b"HTTP/1.1 400 ", b"HTTP/1.1 401 ", b"HTTP/1.1 403 ")
-    )
+    assert _problem_in(await _said(served, request_bytes))["status"] in (400, 401, 403)
     await _is_well(served)
 
 
-async def _said(served: Served, request: bytes) -> bytes:
+async def test_a_head_that_is_too_long_is_told_so(served: Served) -> None:
+    begin = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "
+    said = await _said(served, begin + b"y" * (MAX_HEAD_BYTES + 1 - len(begin)))
+    assert _problem_in(said)["status"] == 431
+
+
+def _problem_in(answer: bytes) -> dict[str, Any]:
+    """The problem that the bytes of an answer hold."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    return problem(httpx2.Response(int(status.split()[1]), headers=headers, content=body))
+
+
+async def _said(served: Served, request: bytes, *, stays: bool = False) -> bytes:
     """What the server says to these bytes before it hangs up."""
     host, port = served.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -142,7 +197,7 @@ async def _said(served: Served, request: bytes) -> bytes:
         async with asyncio.timeout(SECONDS):
             writer.write(request)
             await writer.drain()
-            if request.endswith(b"\r\n\r\n"):
+            if request.endswith(b"\r\n\r\n") and not stays:
                 writer.write_eof()
             return await reader.read()
     except ConnectionError:

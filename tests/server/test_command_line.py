@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from holdfast.model.principal import LOCAL
 from tests.server.servers import Person, Served, problem
+from tests.server.test_jwt import Issuer, Signer, key_set
 
 
 class Home:
@@ -70,11 +72,41 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(served: Served, home: Home) 
     assert result.stderr.count("\n") == 1
 
 
+def test_a_second_server_is_refused_a_data_directory_that_one_has(served: Served, home: Home) -> None:
+    home.environment["HOLDFAST_DATA_DIR"] = str(served.data)
+    before = served.presence
+    result = home("serve", "--port", "0")
+    assert result.returncode == 1
+    assert f"A server is running with {served.data} already at {before.url}" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert served.presence == before
+
+
+@pytest.mark.parametrize("option", [("--port", "99999"), ("--log-level", "loud")])
+def test_an_option_that_cannot_be_is_refused_before_anything_begins(
+    home: Home, option: tuple[str, str]
+) -> None:
+    result = home("serve", *option)
+    assert result.returncode == 2
+    assert f"Invalid value for '{option[0]}'" in result.stderr
+    assert not (home.path / "data").exists()
+
+
+@pytest.mark.parametrize("command", ["serve", "repos"])
+def test_a_data_directory_that_cannot_be_made_is_said_in_a_sentence(home: Home, command: str) -> None:
+    (home.path / "data").touch()
+    home.environment["HOLDFAST_DATA_DIR"] = str(home.path / "data" / "below")
+    result = home(command)
+    assert result.returncode == 1
+    assert result.stderr == f"holdfast: {home.path}/data/below: Not a directory\n"
+
+
 async def test_a_token_is_made_listed_used_and_revoked(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()
     try:
         home = Home(tmp_path)
+        assert "There is no token of acme yet." in home("token", "list", "--org", "acme").stdout
         made = home(
             "token", "create", "--org", "acme", "--user", "ada", "--role", "admin", "--label", "laptop"
         )
@@ -87,6 +119,13 @@ async def test_a_token_is_made_listed_used_and_revoked(tmp_path: Path) -> None:
         (listed,) = json.loads(home("token", "list", "--org", "acme", "--json").stdout)
         assert (listed["user"], listed["label"]) == ("ada", "laptop")
         assert made.stdout.strip() not in home("token", "list", "--org", "acme").stdout
+        (entry,) = (await person.get("/api/audit")).json()["entries"]
+        assert (entry["action"], entry["user"], entry["subject"]) == (
+            "token.create",
+            LOCAL.user,
+            listed["id"],
+        )
+        assert entry["detail"] == {"user": "ada", "role": "admin"}
         assert "opens nothing" in home("token", "revoke", listed["id"], "--org", "acme").stdout
         async with person.client() as client:
             while (response := await client.get("/api/me")).status_code == 200:
@@ -115,6 +154,22 @@ def test_doctor_says_what_is_there_and_where_each_setting_came_from(home: Home) 
     assert {finding["part"] for finding in report["findings"]} >= {"store", "server", "git", "agents"}
 
 
+def test_doctor_names_secrets_and_does_not_show_them(home: Home) -> None:
+    (home.path / "holdfast.toml").write_text(
+        '[agents.own]\ncommand = "true"\nenv = { OWN_TOKEN = "hush-1" }\n'
+        '[providers.own]\nbase_url = "https://ada:hush-2@127.0.0.1/v1"\n'
+        '[[contexts.own.tools]]\ntype = "mcp"\nheaders = { Authorization = "hush-3" }\n'
+        'server_url = "https://ada:hush-4@127.0.0.1/mcp"\nauthorization = "hush-5"\n'
+        '[contexts.other]\nprovider = "own"\nmodel = "m"\n'
+    )
+    home.environment["OPENAI_API_KEY"] = "hush-6"
+    shown = home("doctor").stdout
+    assert "{'own': {'command': 'true', 'env': {'OWN_TOKEN': '…'}}}" in shown
+    assert "other: m at https://ada:…@127.0.0.1/v1" in shown
+    assert "hush" not in shown
+    assert "hush" not in home("doctor", "--json").stdout
+
+
 def test_doctor_names_what_does_not_work_and_hides_passwords(home: Home) -> None:
     home.environment["AGENT_WORKSPACE_ROOT"] = str(home.path / "nowhere")
     result = home("doctor", "--store", "postgresql://ada:secret@127.0.0.1:1/x")
@@ -123,3 +178,59 @@ def test_doctor_names_what_does_not_work_and_hides_passwords(home: Home) -> None
     assert "!!  store" in result.stdout
     assert "secret" not in result.stdout
     assert "postgresql://ada:…@127.0.0.1:1/x" in result.stdout
+
+
+def test_doctor_says_whether_a_store_can_be_made_where_there_is_none(home: Home) -> None:
+    assert findings(home)["store"][0]
+    home.environment["HOLDFAST_STORE"] = f"sqlite:///{home.path}/nowhere/holdfast.db"
+    assert findings(home)["store"][1].startswith(f"There is no directory {home.path}/nowhere; create it")
+    del home.environment["HOLDFAST_STORE"]
+    (home.path / "file").touch()
+    home.environment["HOLDFAST_DATA_DIR"] = str(home.path / "file")
+    well, says = findings(home)["store"]
+    assert not well
+    assert "cannot be" in says
+
+
+def test_doctor_looks_at_blobs_index_and_keys(home: Home) -> None:
+    keys = home.path / "keys.json"
+    (home.path / "holdfast.toml").write_text(
+        f'[server]\njwt_issuer = "i"\njwt_audience = "a"\njwt_keys = "{keys}"\n'
+        '[retrieval]\nurl = "http://ada:hush@127.0.0.1:1"\n'
+    )
+    (home.path / "file").touch()
+    home.environment["HOLDFAST_BLOBS_URL"] = (home.path / "file").as_uri()
+    broken = findings(home)
+    assert {part for part, (well, _) in broken.items() if not well} == {"blobs", "index", "jwt"}
+    assert broken["blobs"][1].endswith("set HOLDFAST_BLOBS_URL to a place that can be written")
+    assert broken["index"][1].startswith("http://ada:…@127.0.0.1:1: The Qdrant server did not do it")
+    assert f"The keys in {keys} cannot be read" in broken["jwt"][1]
+
+    keys.write_bytes(key_set(Signer()))
+    home.environment["HOLDFAST_BLOBS_URL"] = (home.path / "new" / "blobs").as_uri()
+    qdrant = Issuer()
+    qdrant.answer = b'{"result": {"exists": false}, "status": "ok", "time": 0}'
+    home.environment["HOLDFAST_RETRIEVAL_URL"] = qdrant.url.removesuffix("/keys")
+    try:
+        whole = findings(home)
+    finally:
+        qdrant.stop()
+    assert whole["jwt"] == (True, f"the keys at {keys} can be read")
+    assert [whole[part][0] for part in ("blobs", "index")] == [True, True]
+    assert not (home.path / "new").exists()
+
+
+def test_doctor_waits_for_nobody_for_long(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"127.0.0.1:{silent.getsockname()[1]}"
+        (home.path / "holdfast.toml").write_text(
+            f'store = "postgresql://{url}/x"\n[retrieval]\nurl = "http://{url}"\n'
+        )
+        found = findings(home)
+    for part in ("store", "index"):
+        assert (found[part][0], found[part][1].partition("; ")[0]) == (False, "no answer within 10 seconds")
+
+
+def findings(home: Home) -> dict[str, tuple[bool, str]]:
+    report = json.loads(home("doctor", "--json").stdout)
+    return {each["part"]: (each["well"], each["says"]) for each in report["findings"]}

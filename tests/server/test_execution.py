@@ -1,18 +1,23 @@
 """Instructions over HTTP: one route, three ways to hear the answer, and what can be read afterwards."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from holdfast import open_store
+from holdfast import NewCompaction, open_store
 from holdfast.client import Client
 from holdfast.execution.answer import AnswerKind, ExecuteResponse
 from holdfast.execution.demo import DemoModel
 from holdfast.execution.events import StageReached, TextAdded
+from tests.questions.sets import until
 from tests.server.servers import Organization, Person, Served, events_of, owner_of, problem
+
+pytestmark = pytest.mark.xdist_group("executing")  # one server for all of them
 
 EXECUTE = "/api/ai/agent/execute"
 SETTINGS = """
@@ -262,6 +267,24 @@ async def test_a_running_turn_is_stopped_by_the_route_that_stops_agents(
     assert (name, answer["errorCode"]) == ("answer", "interrupted")
 
 
+async def test_ending_a_session_stops_its_turn_and_those_that_wait_for_theirs(
+    owner: Person, model: DemoModel
+) -> None:
+    session = (await execute(owner, "Look"))["sessionId"]
+    before = len(model.requests)
+    running = asyncio.create_task(execute(owner, "HANG", sessionId=session))
+    await until(lambda: len(model.requests) > before)
+    waiting = asyncio.create_task(execute(owner, "More", sessionId=session))
+    while (await owner.get(f"/api/sessions/{session}/turns/last")).json()["sequenceNumber"] < 3:
+        continue
+    assert (await owner.call("DELETE", f"/api/sessions/{session}")).json()["status"] == "cancelled"
+    async with asyncio.timeout(10):
+        ended = await asyncio.gather(running, waiting)
+    assert [each["errorCode"] for each in ended] == ["interrupted", "session_ended"]
+    assert len(model.requests) == before + 1
+    assert (await owner.get(f"/api/sessions/{session}")).json()["status"] == "cancelled"
+
+
 async def test_a_session_that_was_ended_takes_instructions_again_once_it_is_resumed(owner: Person) -> None:
     session = (await execute(owner, "Look"))["sessionId"]
     assert (await owner.call("DELETE", f"/api/sessions/{session}")).json()["status"] == "cancelled"
@@ -269,6 +292,65 @@ async def test_a_session_that_was_ended_takes_instructions_again_once_it_is_resu
     assert (ended.status_code, problem(ended)["sessionStatus"]) == (409, "cancelled")
     assert (await owner.post(f"/api/sessions/{session}/resume")).json()["status"] == "active"
     assert (await execute(owner, "More", sessionId=session))["kind"] == "answer"
+
+
+async def test_a_fork_of_a_models_session_knows_what_was_said_and_goes_on_by_itself(
+    executing: Served, owner: Person, model: DemoModel
+) -> None:
+    asked = {"agentContextId": "reviewer", "conversationContextId": "holdfast", "repo": "project"}
+    first = await execute(owner, "The bird is a heron", **asked)
+    original = first["sessionId"]
+    await owner.call("DELETE", f"/api/sessions/{original}")
+    async with Client(executing.url, executing.presence.token) as client:
+        fork = await client.fork_session(original)
+    assert fork.status == "active"
+    assert (fork.agent_context_id, fork.conversation_context_id) == ("reviewer", "holdfast")
+    assert fork.repo_name == "project"
+    assert fork.custom["forkedFrom"]["session"] == original
+    before, after = [
+        [message["content"] for message in (await owner.get(f"/api/sessions/{each}")).json()["messages"]]
+        for each in (original, fork.id)
+    ]
+    assert before == after
+    answer = await execute(owner, "Which bird?", sessionId=fork.id)
+    sent = model.requests[-1]
+    assert "previous_response_id" not in sent
+    assert [item["role"] for item in sent["input"]] == ["user", "assistant", "user"]
+    assert "The bird is a heron" in json.dumps(sent["input"][0])
+    assert first["text"] in sent["input"][1]["content"][0]["text"]
+    turn = (await owner.get(f"/api/sessions/{fork.id}/turns/{answer['turnId']}")).json()
+    assert (turn["sequenceNumber"], turn["status"]) == (1, "completed")
+    assert (await owner.get(f"/api/sessions/{original}")).json()["status"] == "cancelled"
+
+
+async def test_a_fork_is_shown_to_a_model_as_its_original_is(executing: Served, owner: Person) -> None:
+    original = (await execute(owner, "Look"))["sessionId"]
+    async with open_store(executing.store_url) as opened:
+        store = opened.as_principal(owner.principal)
+        fold = NewCompaction(first_seq=1, last_seq=1, strategy="summary", summary="Somebody looked.")
+        parent = await store.commit_compaction(original, fold)
+        whole = msgspec.structs.replace(fold, last_seq=2, summary="All was seen.", parent_id=parent.id)
+        await store.commit_compaction(original, whole)
+        undone = await store.commit_compaction(original, fold)
+        await store.undo_compaction(original, undone.id)
+        fork = (await owner.post(f"/api/sessions/{original}/fork")).json()
+        copies = await store.list_compactions(fork["id"])
+    assert [(each.last_seq, each.summary) for each in copies] == [
+        (1, "Somebody looked."),
+        (2, "All was seen."),
+    ]
+    assert [each.parent_id for each in copies] == [None, copies[0].id]
+    assert copies[0].id != parent.id
+
+
+async def test_a_models_session_of_somebody_else_cannot_be_forked(executing: Served, owner: Person) -> None:
+    session = (await execute(owner, "Look"))["sessionId"]
+    async with open_store(executing.store_url) as store:
+        strangers = await Organization.found("elsewhere-too", executing.url, store)
+        before = await store.as_system().count_sessions()
+        for person in (strangers.admin, strangers.ada):
+            assert problem(await person.post(f"/api/sessions/{session}/fork"))["status"] == 404
+        assert await store.as_system().count_sessions() == before
 
 
 async def test_without_a_model_the_error_says_how_to_configure_one(tmp_path: Path) -> None:

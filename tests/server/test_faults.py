@@ -60,6 +60,8 @@ async def test_on_a_full_disk_writes_are_refused_reads_go_on_and_space_is_used_a
         ):
             refused = await person.call(method, place, json=body)
             assert (problem(refused)["status"], problem(refused)["code"]) == (507, "store_full")
+            # Where the database is, the log says, and not a caller's answer.
+            assert problem(refused)["detail"].startswith("The disk that holds the store is full;")
         assert (await person.get(path)).json()["turnCount"] == 0
         assert (await person.get("/api/sessions")).json()["total"] == 1
         stranger = Person(own_server.url, person.principal, "hf_wrong")

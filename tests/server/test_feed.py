@@ -14,12 +14,14 @@ from holdfast.model.principal import LOCAL
 from holdfast.model.question import NewQuestionSet, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
+from tests.agents.worlds import until
 from tests.server.servers import (
     ON_BOTH_ENGINES,
     SECONDS,
     Organization,
     Person,
     Served,
+    decoded,
     events_of,
     problem,
     project,
@@ -187,6 +189,23 @@ async def test_a_long_poll_answers_with_what_changed_or_when_its_time_is_over(
     waiting = asyncio.ensure_future(org.ada.get(f"{path}&wait=30"))
     await store.as_principal(org.ada.principal).append_messages(session.id, [Message.user("here")])
     assert [message["content"]["text"] for message in (await waiting).json()["messages"]] == ["here"]
+
+
+async def test_a_token_that_is_revoked_meanwhile_opens_no_answer(
+    served: Served, store: Store, org: Organization, session: Session
+) -> None:
+    made = decoded(await org.admin.post("/api/tokens", {"user": "ada"}), shapes.NewToken)
+    ada = Person(served.url, org.ada.principal, made.secret)
+    path = f"/api/sessions/{session.id}/events?since={session.rev}&wait=60"
+    waiting = asyncio.ensure_future(ada.get(path))
+
+    async def is_waited() -> bool:
+        return "holdfast_feed_listeners 0.0" not in (await org.admin.get("/metrics")).text
+
+    await until(is_waited)
+    assert (await org.admin.call("DELETE", f"/api/tokens/{made.token.id}")).status_code == 200
+    await store.as_principal(org.ada.principal).append_messages(session.id, [Message.user("a secret")])
+    assert "revoked" in problem(await waiting)["detail"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -11,7 +12,7 @@ from typing import Any
 import httpx2
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from holdfast.model.principal import LOCAL, Principal, PrincipalRole
 from holdfast.server.jwt import InvalidJwt, JwtVerifier
@@ -143,6 +144,7 @@ async def test_a_jwt_of_the_issuer_is_let_in_and_no_other(tmp_path: Path, signer
             claims, "a secret that is long enough to be one", algorithm="HS256", headers={"kid": "k1"}
         ),
         jwt.encode(claims, "", algorithm="none", headers={"kid": "k1"}),
+        jwt.encode(claims, rsa.generate_private_key(65537, 2048), algorithm="RS256", headers={"kid": "k1"}),
         jwt.encode(claims, "", algorithm="none"),
     ]
     try:
@@ -152,6 +154,24 @@ async def test_a_jwt_of_the_issuer_is_let_in_and_no_other(tmp_path: Path, signer
     finally:
         served.stop()
     assert "Traceback" not in served.complaints()
+
+
+async def test_who_signed_in_with_a_jwt_is_not_in_for_longer(tmp_path: Path, signer: Signer) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(key_set(signer))
+    served = trusting(tmp_path, str(keys))
+    served.start()
+    expires = int(time.time()) + 600
+    try:
+        ada = Person(served.url, LOCAL, signer.sign(exp=expires))
+        link = (await ada.post("/api/sign-in-links")).json()["url"]
+        async with httpx2.AsyncClient(base_url=served.url) as browser:
+            await browser.get(link)
+            assert (await browser.get("/api/me")).json() == ADA
+            (token,) = (await browser.get("/api/tokens")).json()["tokens"]
+        assert datetime.fromisoformat(token["expiresAt"]).timestamp() == expires
+    finally:
+        served.stop()
 
 
 async def test_keys_of_an_address_follow_the_issuer(tmp_path: Path, issuer: Issuer, signer: Signer) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from holdfast import Message, NewSession, Session, Store
+from holdfast.compaction.plan import Fold, Plan, Replacement
+from holdfast.model.ids import CompactionId
 from holdfast.model.records import NewCompaction
 from holdfast.server import shapes
 from tests.server.servers import Organization, Served, decoded, problem
@@ -67,6 +69,50 @@ async def test_the_folds_of_a_session_are_listed(org: Organization, store: Store
     answer = await org.ada.get(f"/api/sessions/{session.id}/compactions")
     (fold,) = decoded(answer, shapes.Compactions).compactions
     assert (fold.first_seq, fold.last_seq, fold.summary) == (1, 4, "Four numbers.")
+
+
+async def test_what_a_model_is_shown_by_the_compactions_in_effect_is_told(
+    org: Organization, store: Store
+) -> None:
+    view = store.as_principal(org.ada.principal)
+    session = await view.create_session(NewSession(title="long"))
+    await view.append_messages(session.id, [Message.user(str(n)) for n in range(9)])
+    made: list[CompactionId] = []
+
+    async def compact(plan: Plan) -> shapes.Compactions:
+        touched = plan.touched
+        new = NewCompaction(
+            strategy="by hand",
+            first_seq=touched[0][0],
+            last_seq=touched[-1][1],
+            summary=plan.summary,
+            parent_id=made[-1] if made else None,
+            edits=plan.edits(),
+        )
+        made.append((await view.commit_compaction(session.id, new)).id)
+        return await listed()
+
+    async def listed() -> shapes.Compactions:
+        answer = await org.ada.get(f"/api/sessions/{session.id}/compactions")
+        found: shapes.Compactions = decoded(answer, shapes.Compactions)
+        assert tuple(found.in_effect) == tuple(made)
+        return found
+
+    short = tuple(Replacement(seq=seq, content={"type": "text", "text": "…"}) for seq in (2, 6))
+    first = await compact(Plan(replaced=short))
+    less = tuple(shapes.Shortened(compaction_id=made[0], seq=seq) for seq in (2, 6))
+    assert first.layout == shapes.Layout(shortened=less)
+    await compact(Plan(folds=(Fold(ranges=((1, 2),), tokens=1, summary="Two."),)))
+    second = await compact(Plan(folds=(Fold(ranges=((1, 2), (4, 5)), tokens=1, summary="Four."),)))
+    standing = shapes.Fold(compaction_id=made[-1], ranges=((1, 2), (4, 5)), summary="Four.")
+    assert second.layout == shapes.Layout(folds=(standing,), shortened=less[1:])
+    third = await compact(Plan(dropped=((1, 2), (4, 6))))
+    gone = tuple(
+        shapes.Gap(compaction_id=made[-1], first_seq=first, last_seq=last) for first, last in ((1, 2), (4, 6))
+    )
+    assert third.layout == shapes.Layout(gaps=gone)
+    await view.undo_compaction(session.id, made.pop())
+    assert (await listed()).layout == second.layout
 
 
 async def test_a_repository_is_made_where_nothing_is_and_found_by_a_scan(

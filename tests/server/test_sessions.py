@@ -256,6 +256,42 @@ async def test_a_list_is_filtered_by_repository_status_agent_and_title(
 
 
 @ON_BOTH_ENGINES
+async def test_a_search_gives_the_message_that_was_found_and_only_of_the_callers_own_sessions(
+    store: Store, org: Organization, other: Organization
+) -> None:
+    everybody = (org.ada, org.bob, org.admin, other.ada)
+    ids = {}
+    for person in everybody:
+        view = store.as_principal(person.principal)
+        session = await view.create_session(NewSession(title=person.principal.user))
+        said = [Message.user("Hello"), Message.agent("The <b>Stripe</b> webhook failed"), Message.user("Oh")]
+        await view.append_messages(session.id, said)
+        ids[person] = session.id
+
+    async def found(person: Person, query: str) -> list[str]:
+        page = decoded(await person.get(f"/api/sessions?{query}"), shapes.SessionPage)
+        assert (page.is_all, page.unread, page.total) == (True, 0, len(page.sessions))
+        return [each.id for each in page.sessions]
+
+    assert await found(org.ada, "q=stripe%20webh") == [ids[org.ada]]
+    assert await found(org.bob, "q=stripe%20webh") == [ids[org.bob]]
+    assert await found(other.ada, "q=stripe%20webh") == [ids[other.ada]]
+    assert await found(other.bob, "q=stripe%20webh") == []
+    assert set(await found(org.admin, "q=stripe")) == {ids[org.ada], ids[org.bob], ids[org.admin]}
+    assert await found(org.ada, "q=stripe&status=completed") == []
+    assert await found(org.ada, "q=stripe&agent=another") == []
+    (session,) = (await org.ada.get("/api/sessions?q=webh")).json()["sessions"]
+    message = (await org.ada.get(f"/api/sessions/{ids[org.ada]}/messages")).json()["messages"][1]
+    assert session["match"] == {
+        "messageId": message["id"],
+        "seq": 2,
+        "snippet": [{"text": "The <b>Stripe</b> "}, {"text": "webhook", "hit": True}, {"text": " failed"}],
+    }
+    (titled,) = (await org.ada.get("/api/sessions?q=ADA")).json()["sessions"]
+    assert "match" not in titled
+
+
+@ON_BOTH_ENGINES
 @pytest.mark.req("SES-20", "SES-03")
 async def test_a_session_comes_with_its_repository_and_all_its_messages(
     store: Store, org: Organization
@@ -363,6 +399,11 @@ async def test_a_long_session_is_compacted_and_expanded_again(
 async def test_a_prompt_without_an_agent_is_a_conflict(org: Organization, session: Session) -> None:
     refused = await org.ada.post(f"/api/sessions/{session.id}/prompt", {"text": "hello"})
     assert problem(refused)["code"] == "agent_not_running"
-    for action in ("cancel", "mode", "config"):
-        body = {"mode": {"mode": "x"}, "config": {"configId": "x", "value": True}}.get(action)
+    bodies = {
+        "cancel": {},
+        "mode": {"mode": "x"},
+        "model": {"model": "x"},
+        "config": {"configId": "x", "value": 1},
+    }
+    for action, body in bodies.items():
         assert problem(await org.ada.post(f"/api/sessions/{session.id}/{action}", body))["status"] == 409

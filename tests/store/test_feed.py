@@ -142,6 +142,31 @@ async def test_a_follower_that_lags_far_behind_catches_up_in_pages(store: Store,
     assert follower.rows == await state(store, key)
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["known before", "in the page"])
+async def test_pages_that_one_has_reached_otherwise_hold_nothing_that_is_later(
+    store: Store, key: SessionKey, is_known: bool
+) -> None:
+    created = await store.get_or_create(key)
+    stream = await store.open_stream(key, Message.agent("", partial=True))
+    stream.write("a")
+    await stream.drain()
+    async with aclosing(store.follow(key, created.rev)) as items:
+        if is_known:
+            await anext(items)
+        await store.append_messages(key, [Message.user(str(number)) for number in range(PAGE + 50)])
+        other = Follower()
+        await other.follow(store, key, until=(await store.get_session(key)).rev)
+        for text in ("b", "c"):
+            stream.write(text)
+            await stream.drain()
+            last = (await store.get_session(key)).rev
+            while other.rev < last:
+                page = await anext(items)
+                if page.rev > other.rev:
+                    other.apply(page)
+            assert other.rows == await state(store, key)
+
+
 async def test_changes_of_another_process_are_noticed_also_after_it_was_killed(store_url: str) -> None:
     async with open_store(store_url) as store:
         session = await store.get_or_create(shared_key())

@@ -28,6 +28,8 @@ from holdfast import (
 from holdfast.errors import Conflict, InvalidInput, MessageFinal, MessageTooLarge, NotFound, RevisionConflict
 from holdfast.model.ids import MessageId, TurnId
 from holdfast.store.ids import new_id
+from holdfast.store.messages import PAGE_BYTES, PIECE_BYTES
+from holdfast.store.options import MAX_SEQ
 from tests.model.test_content import json_values
 from tests.store.conftest import Clock
 
@@ -73,7 +75,7 @@ async def test_a_message_round_trips_exactly(store: Store, key: SessionKey) -> N
     assert bytes(read.content_json) == b'{"type": "custom",  "n": 1.0, "nul": "\\u0000"}'
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(contents=st.lists(json_values, min_size=1, max_size=5))
 async def test_any_json_content_and_metadata_round_trips(store: Store, contents: list[Any]) -> None:
     key = SessionKey("main", "test", "a", PeerKind.GROUP, new_id())
@@ -284,6 +286,43 @@ async def test_the_whole_history_streams_as_the_stored_json(store: Store, key: S
     assert parsed[0].keys() == {"seq", "rev", "id", "role", "content", "timestamp"}
     assert b'{"x":   1.0}' in everything
     assert len(json.loads(b"".join([piece async for piece in store.history_json(key, after=2499)]))) == 2
+
+
+@pytest.mark.parametrize("is_streaming", [False, True], ids=["final", "streaming"])
+async def test_the_pieces_of_a_history_are_short_though_its_messages_are_long(
+    store: Store, key: SessionKey, is_streaming: bool
+) -> None:
+    await store.get_or_create(key)
+    if is_streaming:
+        await store.open_stream(key, Message.agent("", partial=True))
+    half = PIECE_BYTES // 2 * "x"
+    said = await store.append_messages(key, [Message.user("short"), *[Message.user(half)] * 7])
+    pieces = [piece async for piece in store.history_json(key)]
+    assert max(map(len, pieces)) < 2 * PIECE_BYTES
+    last = json.loads(b"".join(pieces))[-len(said) :]
+    assert [(each["seq"], each["content"]["text"]) for each in last] == [(m.seq, m.text) for m in said]
+
+
+async def test_a_page_in_wire_form_is_short_where_messages_are_long_and_says_where_it_goes_on(
+    store: Store, key: SessionKey
+) -> None:
+    await store.get_or_create(key)
+    said = await store.append_messages(key, [Message.user(PAGE_BYTES // 2 * "x")] * 5)
+    forwards: list[int] = []
+    backwards: list[int] = []
+    after: int | None = 0
+    while after is not None:
+        page = await store.history_page_json(key, HistoryOptions(after=after, limit=1000))
+        assert len(page.text) < 2 * PAGE_BYTES
+        forwards += [each["seq"] for each in json.loads(b"[" + page.text + b"]")]
+        after = page.newer
+    before: int | None = MAX_SEQ
+    while before is not None:
+        page = await store.history_page_json(key, HistoryOptions(before=before, limit=1000))
+        assert len(page.text) < 2 * PAGE_BYTES
+        backwards = [each["seq"] for each in json.loads(b"[" + page.text + b"]")] + backwards
+        before = page.older
+    assert forwards == backwards == [message.seq for message in said]
 
 
 async def test_an_open_tool_call_is_revised_until_it_is_final(store: Store, key: SessionKey) -> None:

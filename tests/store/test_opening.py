@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Message, SessionKey, open_store
+from holdfast import Message, SessionKey, Store, open_store
 from holdfast.errors import InvalidInput, NotADatabase, StoreError, StoreUnavailable
-from holdfast.store import sqlite_path
+from holdfast.store import migrate, sqlite_path
 from holdfast.store.ids import new_id
 from holdfast.store.statements import checked, load
 from tests.store.faults.contents import rows
@@ -112,6 +112,48 @@ async def test_a_closed_store_says_so(sqlite_url: str, key: SessionKey) -> None:
         await store.append_messages(key, [Message.user("x")])
 
 
+async def test_what_is_committed_while_a_store_closes_starts_nothing_in_it(
+    store_url: str, key: SessionKey
+) -> None:
+    async with open_store(store_url) as store:
+        await store.get_or_create(key)
+        appends = [
+            asyncio.create_task(store.append_messages(key, [Message.user(f"word {number}")]))
+            for number in range(200)
+        ]
+        await appends[0]
+    ended = await asyncio.gather(*appends, return_exceptions=True)
+    assert all(isinstance(each, list | StoreError) for each in ended)
+    assert store._runtime.catching_up._timer is None
+    async with open_store(store_url) as again:
+        assert (await again.get_session(key)).message_count == sum(isinstance(each, list) for each in ended)
+
+
+async def test_a_store_is_closed_whole_although_its_user_is_cancelled(
+    store_url: str, key: SessionKey
+) -> None:
+    opened: asyncio.Future[Store] = asyncio.get_running_loop().create_future()
+
+    async def use() -> None:
+        async with open_store(store_url) as store:
+            await store.get_or_create(key)
+            stream = await store.open_stream(key, Message.agent("", partial=True))
+            stream.write("a word")
+            opened.set_result(store)
+
+    using = asyncio.create_task(use())
+    store = await opened
+    assert not using.done()  # it has begun to close
+    using.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await using
+    with pytest.raises(StoreError, match="closed"):
+        await store.get_session(key)
+    async with open_store(store_url) as again:
+        (message,) = await again.get_history(key)
+        assert (message.text, message.open) == ("a word", False)
+
+
 def python(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -127,7 +169,7 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert heavy & set(loaded) == set()
 
 
-def test_opening_an_up_to_date_store_does_not_load_the_migrations(sqlite_url: str) -> None:
+async def test_only_a_store_that_is_behind_loads_the_migrations(sqlite_url: str) -> None:
     code = f"""
 import asyncio, sys, holdfast
 async def main():
@@ -136,7 +178,46 @@ async def main():
 asyncio.run(main())
 print("alembic" in sys.modules)
 """
+    assert [python(code), python(code)] == ["False", "False"]
+    await migrate(sqlite_url, "0009")
     assert [python(code), python(code)] == ["True", "False"]
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "extra"),
+    [
+        ("httpx2", "holdfast.client", "client"),
+        ("platformdirs", "holdfast.config", "cli"),
+        ("psutil", "holdfast.agents.supervisor", "agents"),
+        ("hypothesis", "holdfast.testing.compaction", "testing"),
+    ],
+)
+def test_what_needs_an_extra_says_so_when_it_is_imported(package: str, module: str, extra: str) -> None:
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+from holdfast.errors import MissingExtra
+try:
+    import {module}
+except MissingExtra as error:
+    print(error.extra)
+"""
+    assert python(code) == extra
+
+
+def test_the_client_needs_nothing_that_stores_blobs() -> None:
+    code = """
+import sys
+sys.modules["zstandard"] = None
+import holdfast.client
+from holdfast.blobs.packing import packed
+from holdfast.errors import MissingExtra
+try:
+    packed(b"")
+except MissingExtra as error:
+    print(error.extra)
+"""
+    assert python(code) == "blobs"
 
 
 def test_a_missing_extra_says_which_one_to_install() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 
-from holdfast import SessionKey, SessionPatch, Store, open_store
+from holdfast import SessionKey, SessionPatch, SessionStatus, Store, open_store
 
 
 async def test_processes_of_a_killed_server_are_claimed_once(store_url: str, key: SessionKey) -> None:
@@ -38,6 +38,22 @@ async def test_processes_of_a_running_server_are_left_to_it(
     await store.record_process(key, 11, 1.0)
     async with open_store(store_url) as other:
         assert await other.claim_abandoned_processes() == []
+
+
+async def test_a_session_seen_as_ended_has_no_process(store: Store, store_url: str, key: SessionKey) -> None:
+    """Another server may start an agent in a session the moment it sees its end."""
+    await store.get_or_create(key)
+    ended = SessionPatch(status=SessionStatus.CANCELLED, status_reason="shutdown")
+    async with open_store(store_url) as other:
+        for round_ in range(20):
+            await store.patch(key, SessionPatch(status=SessionStatus.ACTIVE))
+            await store.record_process(key, round_, 1.0)
+            await store.record_process(key, 100 + round_, 1.0)
+            releasing = asyncio.create_task(store.release(key, ended))
+            while (await other.get_session(key)).status is SessionStatus.ACTIVE:
+                pass
+            assert await other.processes(key) == []
+            await releasing
 
 
 async def test_what_the_agent_offers_is_merged_into_the_session(store: Store, key: SessionKey) -> None:

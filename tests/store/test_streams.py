@@ -1,12 +1,15 @@
 """Streaming messages: text becomes durable together, and is folded into the message at its end."""
 
 import asyncio
+import sys
 
 import pytest
 
 from holdfast import Message, PeerKind, SessionKey, Store, TextContent, ThoughtContent, open_store
 from holdfast.errors import InvalidInput, MessageFinal, MessageTooLarge
 from holdfast.model.content import Content
+from holdfast.store import runtime
+from tests.store.faults.processes import until
 
 
 async def last(store: Store, key: SessionKey) -> Message:
@@ -150,6 +153,40 @@ async def test_closing_the_store_keeps_what_was_written(store_url: str, key: Ses
         message = await last(store, key)
         assert message.content == TextContent(text="not drained", partial=False)
         assert message.metadata == {"interrupted": True}
+
+
+@pytest.mark.parametrize("noticed", ["by itself", "with its turns"])
+async def test_what_a_process_that_came_later_was_saying_is_closed_when_it_was_killed(
+    store_url: str, key: SessionKey, noticed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if noticed == "by itself":
+        monkeypatch.setattr(runtime, "RECOVERY_SECONDS", 0.1)
+    async with open_store(store_url) as store:
+        session = await store.get_or_create(key)
+        speaks = f"""
+import asyncio, os, signal
+from holdfast import Message, NewTurn, open_store
+async def main():
+    async with open_store({store_url!r}) as store:
+        await store.add_turn({session.id!r}, NewTurn(instruction_summary="left"), owned=True)
+        stream = await store.open_stream({session.id!r}, Message.agent("", partial=True))
+        stream.write("half an")
+        await stream.drain()
+        os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", speaks)
+        assert await process.wait() == -9
+
+        async def is_closed() -> bool:
+            return not (await last(store, key)).open
+
+        if noticed == "by itself":
+            await until(is_closed)
+        else:
+            assert len(await store.claim_abandoned_turns()) == 1
+        half = await last(store, key)
+        assert (half.text, half.open, half.metadata) == ("half an", False, {"interrupted": True})
 
 
 async def test_a_second_store_does_not_close_the_streams_of_the_first(

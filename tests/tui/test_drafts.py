@@ -108,6 +108,20 @@ async def test_a_draft_that_makes_no_sense_is_no_draft(desk: Desk, content: byte
     assert drafts.of(asked.id) == Draft()
 
 
+async def test_a_draft_that_could_not_be_written_is_written_next_time(desk: Desk) -> None:
+    asked = [await desk.box.ask(ONE) for _ in range(2)]
+    drafts = Drafts(desk.drafts)
+    for each in asked:
+        drafts.put(each.id, Draft({0: Reply(chosen=("Rust",))}))
+    desk.drafts.parent.mkdir(parents=True, exist_ok=True)
+    desk.drafts.write_text("a file where the directory should be")
+    with pytest.raises(FileExistsError):
+        await drafts.flush()
+    desk.drafts.unlink()
+    await drafts.flush()
+    assert sorted(desk.draft_files()) == sorted(f"{each.id}.json" for each in asked)
+
+
 async def test_the_newest_of_many_quick_changes_is_what_is_kept(desk: Desk) -> None:
     asked = await desk.box.ask(ONE)
     drafts = Drafts(desk.drafts)

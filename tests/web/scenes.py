@@ -75,6 +75,14 @@ def total(invoice: Invoice) -> Decimal:
     return sum(rounded(line.price * line.quantity) for line in invoice.lines)
 """
 
+MODELS = """\
+[providers.default]
+chains = true
+
+[conversations.billing]
+instructions = "Amounts are in cents."
+"""
+
 TESTS_PASSED = (
     "\x1b[1m============ test session starts ============\x1b[0m\n"
     "collected 14 items\n\n"
@@ -189,7 +197,7 @@ async def retried_webhooks(store: Store, repo_id: RepoId, repo: Path) -> Session
 
 def model_settings(home: Path, model: DemoModel) -> dict[str, str]:
     """The environment of a server in `home` that has this model, and goes on from its responses."""
-    (home / "holdfast.toml").write_text("[providers.default]\nchains = true\n")
+    (home / "holdfast.toml").write_text(MODELS)
     return {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none", "HOLDFAST_MODEL": "scripted"}
 
 
@@ -235,8 +243,12 @@ async def folded(store: Store, messages: int = 60, last: int = 50) -> Session:
 async def long_talk(store: Store, session: Session, messages: int) -> None:
     """So many messages, by turns of person and agent."""
     for first in range(1, messages + 1, 5000):
-        numbers = range(first, min(first + 5000, messages + 1))
-        await store.append_messages(session.id, [_spoken(number) for number in numbers])
+        await store.append_messages(session.id, talk(first, min(first + 4999, messages)))
+
+
+def talk(first: int, last: int) -> list[Message]:
+    """A part of it, by the numbers of its messages."""
+    return [_spoken(number) for number in range(first, last + 1)]
 
 
 def _spoken(number: int) -> Message:
@@ -290,6 +302,14 @@ async def asked_several(box: QuestionBox, session: Session, repo: Path) -> Quest
             working_directory=str(repo),
         )
     )
+
+
+async def many_turns(store: Store, turns: int) -> Session:
+    """A session of so many turns, each asked and answered."""
+    session = await store.create_session(NewSession(title="Step by step"))
+    for number in range(1, turns + 1):
+        await _turn(store, session, f"Step {number} of many", [], TokenUsage(10, 10))
+    return session
 
 
 async def _turn(

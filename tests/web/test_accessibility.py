@@ -85,6 +85,14 @@ async def test_focus_is_seen_and_dialogs_keep_and_return_it(page: Page) -> None:
     assert outline == "solid"
 
 
+async def test_the_inbox_says_that_it_is_the_current_page(page: Page) -> None:
+    link = page.get_by_role("link", name="Inbox")
+    await link.click()
+    await expect(link).to_have_attribute("aria-current", "page")
+    await page.keyboard.press("Escape")
+    await expect(link).not_to_have_attribute("aria-current", "page")
+
+
 KEPT = "document.activeElement === document.body || document.activeElement.closest('dialog') !== null"
 
 

@@ -1,5 +1,8 @@
 """What waits for a person, answered with keys or a finger, once."""
 
+import asyncio
+import re
+
 import pytest_asyncio
 from playwright.async_api import Page, Route, expect
 
@@ -40,9 +43,11 @@ async def test_a_question_that_was_answered_in_a_terminal_is_withdrawn_at_once(
     page = await visitor.open("#/inbox")
     card = page.locator(f"[data-set='{question.id}']")
     await expect(card.get_by_role("button", name="Allow")).to_be_visible()
+    await expect(page.locator(".keys")).to_be_visible()
     await box.answer(question.id, [Answer(question_index=0, selected_option="Reject")], by="ada", door="tui")
     await expect(card).to_contain_text("Answered by ada · in the terminal inbox")
     await expect(card.get_by_role("button")).to_have_count(0)
+    await expect(page.locator(".keys")).to_be_hidden()  # there is nothing for them to do
 
 
 async def test_what_is_judged_is_shown_with_the_question(
@@ -55,6 +60,19 @@ async def test_what_is_judged_is_shown_with_the_question(
     await expect(card).to_contain_text("timeout120")
     await card.get_by_role("link", name="Asking").click()
     await expect(page.get_by_role("heading", name="Asking")).to_be_visible()
+
+
+async def test_a_title_without_a_space_stays_in_its_card(
+    visitor: Visitor, served: Served, store: Store, box: QuestionBox
+) -> None:
+    session = await store.create_session(NewSession(agent="claude", title="W" * 300))
+    await scenes.asked(box, session, served.workspace / "atlas")
+    page = await visitor.open("#/inbox")
+    card = page.locator(".question.pending")
+    link, around = await card.get_by_role("link").bounding_box(), await card.bounding_box()
+    assert link is not None
+    assert around is not None
+    assert link["x"] + link["width"] <= around["x"] + around["width"]
 
 
 async def test_the_inbox_is_answered_with_the_keyboard_alone(
@@ -141,3 +159,60 @@ async def test_a_declined_question_tells_the_agent_so(
     await page.get_by_role("button", name="Decline").click()
     await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
     assert (await box.get(question.id)).status is QuestionStatus.REJECTED
+
+
+async def test_a_link_to_a_question_leads_to_that_one_and_its_keys_answer_it(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    oldest, linked, last = [await scenes.asked(box, session, served.workspace / "atlas") for _ in range(3)]
+    page = await visitor.open(f"#/inbox/{linked.id}")
+    current = page.locator(".question.current")
+    await expect(current).to_have_attribute("data-set", linked.id)
+    await page.evaluate(f"location.hash = '#/inbox/{last.id}'")  # as a notification does
+    await expect(current).to_have_attribute("data-set", last.id)
+    await expect(current).to_be_focused()
+    await page.keyboard.press("1")
+    await expect(page.locator(".question.pending")).to_have_count(2)
+    await page.evaluate(f"location.hash = '#/inbox/{linked.id}'")
+    await page.keyboard.press("2")
+    await expect(page.locator(".question.pending")).to_have_count(1)
+    assert [answer.selected_option for answer in (await box.get(last.id)).answers or ()] == ["Allow"]
+    assert [answer.selected_option for answer in (await box.get(linked.id)).answers or ()] == ["Reject"]
+    assert (await box.get(oldest.id)).status is QuestionStatus.PENDING
+
+
+async def test_a_link_to_a_question_that_was_settled_gives_no_other_one_to_the_keys(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    waiting = await scenes.asked(box, session, served.workspace / "atlas")
+    settled = await scenes.asked(box, session, served.workspace / "atlas")
+    await box.reject(settled.id, by="ada", door="tui")
+    page = await visitor.open(f"#/inbox/{settled.id}")
+    await expect(page.locator(f"[data-set='{settled.id}']")).to_be_focused()
+    await expect(page.locator(".question.pending")).to_have_count(1)
+    await expect(page.locator(".question.pending.current")).to_have_count(0)
+    await page.keyboard.press("j")
+    await expect(page.locator(".question.current")).to_have_attribute("data-set", waiting.id)
+
+
+async def test_nothing_is_claimed_before_it_is_known_what_waits(
+    visitor: Visitor, page: Page, store: Store, box: QuestionBox
+) -> None:
+    await store.create_session(NewSession(title="Here before"))
+    told = asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        await told.wait()
+        await route.continue_()
+
+    await page.route(re.compile(r"/api/events\?since=\d+$"), wait)
+    for place, meanwhile in (("/", "Welcome back"), ("/#/inbox", "Loading what waits for you…")):
+        told.clear()
+        await page.goto(f"{visitor.served.url}{place}")
+        await page.reload()
+        await expect(page.get_by_text(meanwhile)).to_be_visible()
+        await expect(page.get_by_text("Nothing waits for you")).to_be_hidden()
+        await expect(page.get_by_text("All answered")).to_be_hidden()
+        told.set()
+        await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+        await expect(page.get_by_text(meanwhile)).to_be_hidden()

@@ -15,6 +15,9 @@ from tests.web.visitors import Visitor
 
 MANY = 100_000
 
+SHELF = 2500
+"""Messages that stand on one shelf of the timeline."""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def long_session(served: Served) -> AsyncIterator[Session]:
@@ -73,6 +76,18 @@ async def test_what_is_said_is_seen_at_the_end_and_does_not_move_who_reads_above
     await store.append_messages(long_session.id, [Message.agent("Something newer")])
     await expect(page.get_by_text("Something newer")).to_be_attached()
     assert abs(await page.evaluate(PLACE_OF_WHAT_IS_READ) - before) <= 1
+
+
+async def test_what_is_said_across_the_edge_of_a_shelf_can_be_read(visitor: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="At the edge"))
+    await scenes.long_talk(store, session, SHELF - 60)
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await expect(page.get_by_text(f"message {SHELF - 60} of the talk")).to_be_in_viewport()
+    await store.append_messages(session.id, scenes.talk(SHELF - 59, SHELF + 20))
+    await expect(page.get_by_text(f"message {SHELF + 20} of the talk")).to_be_in_viewport()
+    await page.evaluate(f"{SCROLLER}.scrollTop -= 3000")
+    for number in (SHELF + 2, SHELF, SHELF - 48, SHELF - 50):
+        await page.get_by_text(f"message {number} of the talk").scroll_into_view_if_needed()
 
 
 SCROLLER = "document.querySelector('.scroller')"

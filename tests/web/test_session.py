@@ -4,6 +4,7 @@ from playwright.async_api import FloatRect, Locator, Page, expect
 
 from holdfast import Message, NewSession, Store
 from holdfast.model.ids import RepoId
+from holdfast.model.session import SessionPatch
 from tests.server.servers import Served
 from tests.web import scenes
 from tests.web.visitors import Visitor
@@ -61,7 +62,7 @@ async def test_a_prompt_given_meanwhile_waits_its_turn(page: Page) -> None:
 
 
 async def test_thoughts_are_folded_and_plans_show_their_progress(page: Page) -> None:
-    await begin(page, "Think.\nthink The whole of the thought\nplan First; Second\nsay ok")
+    await begin(page, "Think.\nthink The whole of the thought\nplan First; Second\nrun true\nsay ok")
     await expect(said(page)).to_contain_text("ok")
     thought = page.locator("details.thought")
     await expect(thought).not_to_have_attribute("open", "")
@@ -116,7 +117,7 @@ async def test_a_session_is_archived_and_found_by_its_filter(page: Page) -> None
 async def test_a_session_is_found_by_what_is_in_its_title(page: Page) -> None:
     await begin(page, "Xylophone lessons.\nsay ok")
     await page.keyboard.press("Escape")
-    await page.get_by_role("searchbox", name="Search sessions").fill("xyloph")
+    await page.get_by_role("searchbox", name="Search titles and messages").fill("xyloph")
     rows = page.get_by_role("navigation", name="Sessions").get_by_role("listitem")
     await expect(rows).to_have_count(1)
     await page.get_by_role("searchbox").fill("nothing is called this")
@@ -147,11 +148,39 @@ async def test_a_session_is_saved_as_markdown(page: Page) -> None:
 
 async def test_the_mode_of_the_agent_is_chosen(page: Page, store: Store) -> None:
     await begin(page, "Begin.\nsay ok")
-    mode = page.get_by_role("combobox", name="Mode")
+    mode = page.get_by_role("combobox", name="Mode", exact=True)
     async with page.expect_response("**/mode"):
         await mode.select_option("plan")
     await page.reload()
     await expect(mode).to_have_value("plan")
+
+
+async def test_the_model_of_the_agent_is_chosen(page: Page) -> None:
+    await begin(page, "Begin.\nsay ok")
+    model = page.get_by_role("combobox", name="Model")
+    about = page.get_by_role("complementary", name="About this session").locator(".facts")
+    await expect(about).to_contain_text("ModelObedient", use_inner_text=False)
+    async with page.expect_response("**/model"):
+        await model.select_option("Obedient mini")
+    await expect(about).to_contain_text("ModelObedient mini", use_inner_text=False)
+    await page.reload()
+    await expect(model).to_have_value("obedient-mini")
+
+
+async def test_a_setting_that_the_agent_refuses_is_what_it_was(
+    page: Page, visitor: Visitor, store: Store
+) -> None:
+    await begin(page, "Begin.\nsay ok")
+    session = page.url.split("/")[-1]
+    offered = [{"id": "default", "name": "Ask"}, {"id": "yolo", "name": "Everything"}]
+    await store.patch(session, SessionPatch(agent_state={"modes": {"availableModes": offered}}))
+    mode = page.get_by_role("combobox", name="Mode", exact=True)
+    await expect(mode.get_by_role("option")).to_have_text(["Ask", "Everything"])
+    await mode.select_option("yolo")
+    await expect(page.get_by_text("The demo agent has no mode 'yolo'.")).to_be_visible()
+    await expect(mode).to_have_value("default")
+    assert all("502" in each for each in visitor.complaints)
+    visitor.complaints.clear()
 
 
 async def test_a_crash_is_told_with_its_reason_and_can_be_forked(page: Page) -> None:

@@ -112,6 +112,17 @@ class Asking:
         """How many requests wait for a person."""
         return len(self._open)
 
+    async def waits_for_a_person(self) -> bool:
+        """Whether a request or a question is open, also one that was asked through our MCP server."""
+        if self._open or self._box is None:
+            return bool(self._open)
+        try:
+            asked = await self._box.list({QuestionStatus.PENDING})
+        except HoldfastError as error:
+            log.warning("session %s: its questions cannot be looked at: %s", self._session_id, error)
+            return False
+        return any(each.session_id == self._session_id for each in asked)
+
     def cancel_all(self) -> None:
         """The turn is cancelled: every open request is answered so, and its questions are withdrawn."""
         for asking in self._open:

@@ -83,15 +83,16 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Policy(default=self.permissions, rules=self.rules)
 
     def path(self, environment: Mapping[str, str] = os.environ) -> Path | None:
-        """Where the command is; None when it is not installed."""
+        """Where the command is, whatever directory it is started in; None when it is not installed."""
         found = shutil.which(os.path.expanduser(self.command), path=environment.get("PATH"))  # noqa: PTH111
-        return Path(found) if found else None
+        return Path(found).absolute() if found else None
 
     def command_line(self, workspace: Path, environment: Mapping[str, str] = os.environ) -> list[str]:
         path = self.path(environment)
         if path is None:
             hint = f" To install it: {self.install}" if self.install else ""
-            raise AgentNotInstalled(f"The agent's program {self.command!r} was not found.{hint}")
+            others = "`holdfast agents` shows those that are there; demo always is."
+            raise AgentNotInstalled(f"The agent's program {self.command!r} was not found.{hint} ({others})")
         flag = [self.workspace_flag, str(workspace)] if self.workspace_flag else []
         return [str(path), *self.args, *flag]
 

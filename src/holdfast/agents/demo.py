@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
@@ -23,7 +24,7 @@ from holdfast.agents.wire import INVALID_PARAMS, NOT_FOUND, UNKNOWN_METHOD, Agen
 INSTRUCTIONS = {
     "say": "say TEXT            stream the text, word by word",
     "think": "think TEXT          send it as a thought",
-    "plan": "plan A; B; C        send a plan, and tick its steps off",
+    "plan": "plan A; B; C        send a plan, and tick a step off with each instruction after it",
     "read": "read PATH           read a file through the client",
     "write": "write PATH: TEXT    ask permission, then write a file through the client",
     "run": "run COMMAND         run a command in a terminal of the client",
@@ -38,6 +39,9 @@ INSTRUCTIONS = {
 }
 
 MODES = {"default": "Ask before writing", "plan": "Only plan"}
+
+MODELS = {"obedient": "Obedient", "obedient-mini": "Obedient mini"}
+"""To be chosen from, as those of Gemini and Qwen. The demo agent does as it is told with either."""
 
 WORD_SECONDS = 0.1
 
@@ -70,6 +74,10 @@ class _Opening(msgspec.Struct, rename="camel"):
 
 class _Mode(msgspec.Struct, rename="camel"):
     mode_id: str
+
+
+class _Model(msgspec.Struct, rename="camel"):
+    model_id: str
 
 
 class _Initialize(msgspec.Struct, rename="camel"):
@@ -114,6 +122,8 @@ class DemoAgent:
                 )
             case "session/set_mode":
                 return self._set_mode(msgspec.json.decode(params, type=_Mode).mode_id)
+            case "session/set_model":
+                return self._set_model(msgspec.json.decode(params, type=_Model).model_id)
             case "session/prompt":
                 return await self._prompt(msgspec.json.decode(params, type=_Prompt))
         raise Refusal(UNKNOWN_METHOD, f"The demo agent does not know {method}.")
@@ -135,11 +145,21 @@ class DemoAgent:
         self._workspaces[session] = Path(request.cwd)
         self.mcp_servers[session] = request.mcp_servers
         modes = [{"id": mode, "name": name} for mode, name in MODES.items()]
-        return {"sessionId": session, "modes": {"availableModes": modes, "currentModeId": "default"}}
+        models = [{"modelId": model, "name": name} for model, name in MODELS.items()]
+        return {
+            "sessionId": session,
+            "modes": {"availableModes": modes, "currentModeId": "default"},
+            "models": {"availableModels": models, "currentModelId": "obedient"},
+        }
 
     def _set_mode(self, mode: str) -> dict[str, Any]:
         if mode not in MODES:
             raise Refusal(INVALID_PARAMS, f"The demo agent has no mode {mode!r}.")
+        return {}
+
+    def _set_model(self, model: str) -> dict[str, Any]:
+        if model not in MODELS:
+            raise Refusal(INVALID_PARAMS, f"The demo agent has no model {model!r}.")
         return {}
 
     async def _reopen(self, request: _Opening, *, replay: bool) -> dict[str, Any]:
@@ -167,9 +187,9 @@ class DemoAgent:
         instructions = [line.strip() for line in text.splitlines() if line.split(" ")[0] in INSTRUCTIONS]
         if not instructions:
             await turn.tour(text)
-        for line in instructions:
+        for number, line in enumerate(instructions, 1):
             if not cancelled.is_set():
-                await turn.follow(line)
+                await turn.follow(line, is_last=number == len(instructions))
         earlier = self._used.get(session, (0, 0))
         said, answered = self._used[session] = earlier[0] + len(text.split()), earlier[1] + turn.words
         used = {"inputTokens": said, "outputTokens": answered}
@@ -215,10 +235,16 @@ class _Turn:
         self._session = session
         self._workspace = workspace
         self._cancelled = cancelled
+        self._steps: list[str] = []
+        self._done = 0
 
-    async def follow(self, line: str) -> None:
+    async def follow(self, line: str, *, is_last: bool) -> None:
         name, _, rest = line.partition(" ")
+        if is_last and name == "say":  # an answer comes last
+            await self._tick(len(self._steps))
         await getattr(self, f"_{name}")(rest.strip())
+        if not self._cancelled.is_set():
+            await self._tick(len(self._steps) if is_last else int(name != "plan"))
 
     async def tour(self, text: str) -> None:
         await self._think("The person wants to see what an agent can do.")
@@ -228,6 +254,7 @@ class _Turn:
         await self._tool(call, title="List files", kind="search", status="in_progress", locations=[where])
         names = sorted(path.name for path in self._workspace.iterdir() if not path.name.startswith("."))
         await self._tool_update(call, status="completed", rawOutput={"files": names[:20]})
+        await self._tick(len(self._steps))
         instruction = text.strip() or "nothing"
         await self._say(
             f"You said: {instruction} — I see {len(names)} files here. Try: {'; '.join(INSTRUCTIONS)}."
@@ -241,17 +268,22 @@ class _Turn:
         await self._update("agent_thought_chunk", content={"type": "text", "text": text})
 
     async def _plan(self, text: str) -> None:
-        steps = [step.strip() for step in text.split(";") if step.strip()]
-        for done in range(len(steps) + 1):
-            entries = [
-                {
-                    "content": step,
-                    "priority": "medium",
-                    "status": "completed" if n < done else "in_progress" if n == done else "pending",
-                }
-                for n, step in enumerate(steps)
-            ]
-            await self._update("plan", entries=entries)
+        self._steps, self._done = [step.strip() for step in text.split(";") if step.strip()], 0
+        await self._show_plan()
+
+    async def _tick(self, steps: int) -> None:
+        """So many more steps of the plan are done, if there are some left."""
+        if steps and self._done < len(self._steps):
+            self._done = min(len(self._steps), self._done + steps)
+            await self._show_plan()
+
+    async def _show_plan(self) -> None:
+        status = ["completed"] * self._done + ["in_progress"] + ["pending"] * len(self._steps)
+        entries = [
+            {"content": step, "priority": "medium", "status": each}
+            for step, each in zip(self._steps, status, strict=False)
+        ]
+        await self._update("plan", entries=entries)
 
     async def _read(self, path: str) -> None:
         call = self._agent.next_call()
@@ -413,23 +445,33 @@ async def _call_tool(server: _McpServer, tool: str, arguments: dict[str, Any]) -
 
 async def serve(memory: Path | None) -> None:
     """Speak ACP on standard input and output until the input ends."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    read = await _standard_input()
     output = sys.stdout.buffer
 
     async def write(data: bytes) -> None:
         output.write(data)
         output.flush()
 
-    await DemoAgent(reader.read, write, memory).wire.run()
+    await DemoAgent(read, write, memory).wire.run()
+
+
+async def _standard_input() -> Callable[[int], Awaitable[bytes]]:
+    """How to read it. A file and /dev/null are there to be read at once, and cannot be waited for."""
+    kind = os.fstat(sys.stdin.fileno()).st_mode
+    if stat.S_ISREG(kind) or (stat.S_ISCHR(kind) and not sys.stdin.isatty()):
+        return lambda size: asyncio.to_thread(os.read, sys.stdin.fileno(), size)
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader.read
 
 
 def main(memory: Path | None = None) -> None:
     """Run the agent; it keeps its sessions in `memory`, or in the data directory."""
     data = os.environ.get("HOLDFAST_DATA_DIR")
     memory = memory or (Path(data) if data else user_data_path("holdfast")) / "demo-agent"
-    memory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for directory in (memory.parent, memory):  # each for its owner alone, since both may be new
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     asyncio.run(serve(memory))
 
 

@@ -75,7 +75,8 @@ class _Field:
 
     def question(self, preface: str) -> Question:
         title = shown(self._wanted.title or "") or shown(self.name) or "Value"
-        expected = self._wanted.expected
+        several = isinstance(self._wanted, ArrayProperty)
+        expected = self._wanted.expected if several or not self._wanted.choices else ""
         paragraphs = (
             preface,
             shown(self._wanted.description or "") or title,
@@ -83,9 +84,9 @@ class _Field:
         )
         return Question(
             title=title,
-            prompt="\n\n".join(filter(None, paragraphs)),
+            prompt="\n\n".join(dict.fromkeys(filter(None, paragraphs))),
             options=tuple(Option(offer.label, offer.description) for offer in self._offers),
-            multi_select=isinstance(self._wanted, ArrayProperty),
+            multi_select=several,
         )
 
     async def value(self, answer: Answer | None) -> Any:

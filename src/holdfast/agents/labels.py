@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
-def readable(text: str) -> str:
-    """`text` without what cannot be stored."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+from holdfast.model.text import readable
 
 
 def shown(text: str) -> str:
-    """The same, without space around it."""
+    """`text` without what cannot be stored, and without space around it."""
     return readable(text).strip()
 
 

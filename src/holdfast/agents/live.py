@@ -19,7 +19,6 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from holdfast.agents.labels import readable
 from holdfast.agents.primer import Primer
 from holdfast.agents.process import LAST_WORDS_SECONDS, AgentProcess
 from holdfast.agents.protocol import (
@@ -33,10 +32,11 @@ from holdfast.agents.protocol import (
 from holdfast.agents.recorder import Recorder, until_stored
 from holdfast.agents.services import Services
 from holdfast.agents.wire import UNREADABLE, AgentError, ConnectionLost, Wire
-from holdfast.errors import Conflict, HoldfastError, TurnEnded
+from holdfast.errors import Conflict, HoldfastError, StoreError, TurnEnded
 from holdfast.model.message import Message
 from holdfast.model.session import Session, SessionPatch
 from holdfast.model.status import SessionStatus
+from holdfast.model.text import readable
 from holdfast.model.times import iso
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, summary
 from holdfast.model.usage import TokenUsage
@@ -124,12 +124,13 @@ class LiveAgent:
         self._running: Turn | None = None
         self._prompted = asyncio.Event()
         """Set once the agent has been sent the prompt of the running turn."""
-        self._accepting = asyncio.Lock()
+        self._accepting: set[asyncio.Task[Turn]] = set()
         self._now = loop.time
         self._last_sign = loop.time()
         self._pipe_broke: asyncio.Future[None] = loop.create_future()
         self._ending: asyncio.Task[None] | None = None
         self._tell_ended: Callable[[LiveAgent], None] | None = None
+        self._tell_turn_ended: Callable[[LiveAgent], None] | None = None
         self._wire = Wire(process.read, process.write, self)
         # What is read and stored while a turn runs belongs to its span, so both tasks share a context.
         self._context = context_of(session=session.id)
@@ -181,9 +182,12 @@ class LiveAgent:
         if opened is not None:
             await self._describe(opened)
 
-    def work(self, ended: Callable[[LiveAgent], None]) -> None:
+    def work(
+        self, ended: Callable[[LiveAgent], None], turn_ended: Callable[[LiveAgent], None] | None = None
+    ) -> None:
         """Take turns from now on, and watch the process; `ended` is told when it is gone."""
         self._tell_ended = ended
+        self._tell_turn_ended = turn_ended
         self._last_sign = self._now()
         loop = asyncio.get_running_loop()
         self._working = loop.create_task(self._work(), context=self._context)
@@ -204,16 +208,32 @@ class LiveAgent:
     # While it runs
 
     async def accept(self, store: Store, text: str) -> Turn:
-        """Take a prompt of the view's caller: a pending turn, which runs when those before it have ended."""
-        async with self._accepting:
-            if self._ending is not None:
-                raise AgentNotRunning(self.session_id)
-            new = NewTurn(instruction_summary=summary(text))
-            turn = await store.add_turn(self.session_id, new, said=[Message.user(text)])
-            self._turns.append((turn, text))
-            self._more_turns.set()
-            self._last_sign = self._now()
-            return turn
+        """Take a prompt of the view's caller: a pending turn, which runs when those before it have ended.
+
+        Once it is stored it runs, also if the caller is gone by then.
+        """
+        if self._ending is not None:
+            raise AgentNotRunning(self.session_id)
+        accepting = asyncio.get_running_loop().create_task(self._accept(store, text))
+        self._accepting.add(accepting)
+        accepting.add_done_callback(self._accepting.discard)
+        return await asyncio.shield(accepting)
+
+    async def _accept(self, store: Store, text: str) -> Turn:
+        new = NewTurn(instruction_summary=summary(text))
+        turn = await store.add_turn(self.session_id, new, said=[Message.user(text)])
+        self._queue(turn, text)
+        self._more_turns.set()
+        self._last_sign = self._now()
+        return turn
+
+    def _queue(self, turn: Turn, text: str) -> None:
+        """By its number: of several that are stored at once, any may be told first."""
+        first = 1 if self._turns and self._turns[0][0] is self._running else 0
+        place = len(self._turns)
+        while place > first and self._turns[place - 1][0].sequence_number > turn.sequence_number:
+            place -= 1
+        self._turns.insert(place, (turn, text))
 
     async def cancel_turn(self) -> None:
         """Stop the running turn, if there is one: the agent ends it, and the next begins."""
@@ -229,6 +249,10 @@ class LiveAgent:
     async def set_mode(self, mode: str) -> None:
         await self._ask("session/set_mode", {"sessionId": self._agent_session, "modeId": mode}, Any)
         await self._set({"modes": {"currentModeId": mode}})
+
+    async def set_model(self, model: str) -> None:
+        await self._ask("session/set_model", {"sessionId": self._agent_session, "modelId": model}, Any)
+        await self._set({"models": {"currentModelId": model}})
 
     async def set_config(self, option: str, value: Any) -> None:
         changed = await self._ask(
@@ -282,14 +306,14 @@ class LiveAgent:
     ) -> None:
         try:
             await _stopped(self._watching)
-            async with self._accepting:  # what was accepted until now is dealt with below
-                pass
+            if self._accepting:  # what was accepted until now is dealt with below
+                await asyncio.wait(self._accepting)
             if self._turns and self._working is not None and not self._is_lost:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._limits.cancel):
                         await self.cancel_turn()
                         await asyncio.wait([self._working])
-            await self._services.close()
+            await self._close_services()
             await self._end_process()
             await _stopped(self._working)
             await self._store_end(status, reason, said, details)
@@ -298,6 +322,12 @@ class LiveAgent:
         finally:
             if self._tell_ended is not None:
                 self._tell_ended(self)
+
+    async def _close_services(self) -> None:
+        try:
+            await self._services.close()
+        except StoreError as error:  # its commands have ended, and leave the record with the session
+            log.warning("session %s: its commands are still on record: %s", self.session_id, error)
 
     async def _end_process(self) -> None:
         await self.process.end()
@@ -315,14 +345,15 @@ class LiveAgent:
         self._turns.clear()
         shown = f"{said}\n{details['stderr']}" if details.get("stderr") else said
         await self._recorder.note(shown, **details)
-        await self._store.patch(self.session_id, SessionPatch(status=status, status_reason=reason))
-        await self._store.forget_process(self.process.pid)
+        ended = SessionPatch(status=status, status_reason=reason)
+        await until_stored(lambda: self._store.release(self.session_id, ended), self.session_id)
 
     async def _fail_unanswered(self, turn: Turn, reason: str | None, said: str) -> None:
         why = said if turn is self._running else NEVER_SENT
+        failure = TurnFailure(errors=(why,), stop_reason=reason)
         with suppress(TurnEnded):
-            await self._store.fail_turn(
-                self.session_id, turn.id, TurnFailure(errors=(why,), stop_reason=reason)
+            await until_stored(
+                lambda: self._store.fail_turn(self.session_id, turn.id, failure), self.session_id
             )
 
     # Turns
@@ -346,6 +377,8 @@ class LiveAgent:
                 log.error("session %s: turn %s: %s", self.session_id, turn.id, error)
                 await self._fail(turn, str(error))
             self._turns.popleft()
+            if self._tell_turn_ended is not None:
+                self._tell_turn_ended(self)
             if self._ending is not None:
                 return
 
@@ -416,17 +449,16 @@ class LiveAgent:
     async def _watch(self) -> None:
         signs_of_death: list[asyncio.Future[Any]] = [self.process.exited, self._reading, self._pipe_broke]
         while True:
+            if await self._services.asking.waits_for_a_person():
+                self._last_sign = self._now()
             idle_left = self._limits.idle - (self._now() - self._last_sign)
-            waits_for_a_person = self._services.asking.pending > 0
-            if idle_left <= 0 and not waits_for_a_person:
+            if idle_left <= 0:
                 minutes = self._limits.idle / 60
                 await self.end(
                     SessionStatus.COMPLETED, "idle_timeout", f"Nothing happened for {minutes:g} minutes."
                 )
                 return
-            timeout = self._limits.heartbeat
-            if not waits_for_a_person:
-                timeout = min(timeout, idle_left)
+            timeout = min(self._limits.heartbeat, idle_left)
             await asyncio.wait(signs_of_death, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if self._is_lost:
                 if self._ending is None:

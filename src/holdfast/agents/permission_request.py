@@ -20,6 +20,9 @@ MEANINGS = {
     "reject_always": "Refuse now, and do not ask again",
 }
 
+QUOTES = "`'\"(),:;"
+"""What agents put around a name or a command in a title."""
+
 ALLOWING = ("allow_once", "allow_always")
 REFUSING = ("reject_once", "reject_always")
 
@@ -74,9 +77,10 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     def question(self, agent: str) -> Question:
         """Says all that a person must know to decide, for places where only the question is shown."""
         lines = [f"{agent} asks for permission: {self.title}"]
-        if (command := self._command()) not in self.title:
+        if (command := self._command()) and command != self.title.strip(QUOTES):
             lines.append(f"Command: {command}")
-        if paths := [path for path in self.paths if path not in self.title]:
+        named = {word.strip(QUOTES) for word in self.title.split()}
+        if paths := [path for path in self.paths if path not in named]:
             lines.append(f"Files: {', '.join(paths)}")
         options = zip(self._labels(), self.options, strict=True)
         return Question(

@@ -59,6 +59,7 @@ async def probe(entry: AgentEntry, *, seconds: float = SECONDS) -> Probe:
         except TimeoutError:
             return Probe(path=path, problem=f"It did not answer within {seconds:g} seconds.")
         except (AgentError, ConnectionLost, *UNREADABLE) as error:
+            await process.end()  # by then all is heard that it said
             last = process.stderr_tail.strip().splitlines()[-1:]
             return Probe(path=path, problem=" ".join([str(error), *last]))
         finally:

@@ -23,7 +23,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-import psutil
+from holdfast.errors import MissingExtra
+
+try:
+    import psutil
+except ImportError:
+    raise MissingExtra("Running agents", "agents") from None
+
 
 STDERR_KEPT = 64 * 1024
 """How much of the end of an agent's standard error is kept."""
@@ -82,9 +88,20 @@ class AgentProcess:
             start_new_session=True,
             bufsize=0,
         )
+        opening = asyncio.create_task(cls._opened(process, environment.get(SESSION_MARK)))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            started = await opening
+            await started.end()
+            await started.close()
+            raise
+
+    @classmethod
+    async def _opened(cls, process: subprocess.Popen[bytes], session: str | None) -> Self:
         return cls(
             process,
-            environment.get(SESSION_MARK),
+            session,
             await _writer(process.stdin),
             await _Pipe.open(process.stdout),
             await _Pipe.open(process.stderr),

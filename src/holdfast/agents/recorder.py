@@ -31,7 +31,14 @@ from holdfast.agents.protocol import (
     decode_update,
     raw_update,
 )
-from holdfast.errors import InvalidInput, MessageFinal, MessageTooLarge, SessionNotFound, StoreError
+from holdfast.errors import (
+    InvalidInput,
+    MessageFinal,
+    MessageTooLarge,
+    SessionNotFound,
+    StoreClosed,
+    StoreError,
+)
 from holdfast.model.content import (
     Content,
     JsonContent,
@@ -321,6 +328,8 @@ async def until_stored(write: Callable[[], Awaitable[T]], session_id: SessionId)
     while True:
         try:
             return await write()
+        except StoreClosed:
+            raise
         except StoreError as error:
             log.error("session %s: its agent waits for the store: %s", session_id, error)
             await asyncio.sleep(RETRY_SECONDS)

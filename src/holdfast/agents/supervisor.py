@@ -13,7 +13,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,17 +34,20 @@ from holdfast.agents.session_files import kept
 from holdfast.agents.terminals import Terminals
 from holdfast.agents.wire import AgentError, ConnectionLost
 from holdfast.agents.workspace import Workspace
-from holdfast.errors import Conflict, HoldfastError, InvalidInput, TurnEnded
+from holdfast.compaction.background import BackgroundCompaction
+from holdfast.errors import Conflict, HoldfastError, InvalidInput, SessionNotFound, TurnEnded
 from holdfast.model.content import QuestionContent
 from holdfast.model.ids import RepoId, SessionId
-from holdfast.model.message import Message, copied
+from holdfast.model.message import Message
 from holdfast.model.principal import Principal
 from holdfast.model.question import QuestionSet, QuestionStatus
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
 from holdfast.model.status import LIVE, SessionStatus, require_live, require_transition
 from holdfast.model.turn import Turn, TurnFailure
 from holdfast.questions.box import QuestionBox
-from holdfast.store.options import HistoryOptions
+from holdfast.routing.ending import to_its_end
+from holdfast.store.copying import forked
+from holdfast.store.ids import new_id
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.agents")
@@ -53,8 +56,6 @@ MAX_SESSIONS = 5
 RETRY_AFTER_SECONDS = 60
 SHUTDOWN_SECONDS = 10.0
 DEFAULT_AGENT = "gemini"
-COPY_PAGE = 500
-"""Messages that a fork copies at a time."""
 
 
 class TooManySessions(HoldfastError):
@@ -105,8 +106,14 @@ class Supervisor:
         self._box = box
         self._limits = limits or Limits()
         self._mcp = mcp and box is not None and find_spec("mcp") is not None
+        self._compaction = BackgroundCompaction(
+            self._store, lambda session: catalogue[session.agent].compaction
+        )
         self._agents: dict[SessionId, LiveAgent] = {}
-        self._starting = 0
+        self._starting: set[asyncio.Event] = set()
+        """One for each agent that is being started; it tells when that is over."""
+        self._unopened: set[LiveAgent] = set()
+        """Agents that have not opened their session yet."""
         self._opening: dict[SessionId, asyncio.Event] = {}
         """Sessions in which an agent is being started; the event tells when that is over."""
         self._closing = False
@@ -136,12 +143,15 @@ class Supervisor:
         with self._place():
             _, path = await self.repositories.resolve(store, repo_id)
             entry.command_line(path)
-            session = await store.create_session(NewSession(agent=name, repo_id=repo_id, title=title))
+            session_id = SessionId(new_id())
+            new = NewSession(id=session_id, agent=name, repo_id=repo_id, title=title)
             try:
-                with self._opened(session.id):
+                session = await to_its_end(store.create_session(new))
+                with self._opened(session_id):
                     return await self._serve(store, session, entry, path)
             except BaseException:
-                await asyncio.shield(self._store.delete(session.id))
+                with suppress(SessionNotFound):  # when it is the session itself that could not be made
+                    await asyncio.shield(self._store.delete(session_id))
                 raise
 
     async def fork(self, store: Store, ref: SessionRef) -> Session:
@@ -155,16 +165,9 @@ class Supervisor:
         with self._place():
             _, path = await self.repositories.resolve(store, repo_id)
             entry.command_line(path)
-            new = NewSession(
-                agent=name,
-                repo_id=repo_id,
-                title=original.title,
-                custom={"forkedFrom": {"session": original.id, "rev": original.rev}},
-            )
-            session = await store.create_session(new)
+            session = await forked(self._store, store, original)
             try:
                 with self._opened(session.id):
-                    await self._copy_messages(original.id, session.id)
                     return await self._serve(store, session, entry, path)
             except BaseException:
                 await asyncio.shield(self._store.delete(session.id))
@@ -177,6 +180,11 @@ class Supervisor:
             if not agent.is_ending:
                 return session
             await agent.gone()
+            return await self.resume(store, session.id)
+        # Its commit would take the revision by which the session is claimed below.
+        await self._compaction.cancel(session.id)
+        session = await self._settled(store, session.id)
+        if session.id in self._agents:  # somebody else has started it meanwhile
             return await self.resume(store, session.id)
         require_transition(session.status, SessionStatus.ACTIVE, archived_from=session.archived_from)
         entry = self.catalogue[session.agent]
@@ -222,6 +230,11 @@ class Supervisor:
         await agent.set_mode(mode)
         return await store.get_session(session.id)
 
+    async def set_model(self, store: Store, ref: SessionRef, model: str) -> Session:
+        session, agent = await self._live(store, ref)
+        await agent.set_model(model)
+        return await store.get_session(session.id)
+
     async def set_config(self, store: Store, ref: SessionRef, option: str, value: Any) -> Session:
         session, agent = await self._live(store, ref)
         await agent.set_config(option, value)
@@ -248,34 +261,46 @@ class Supervisor:
             await self._store.forget_process(record.process_group)
 
     async def close(self) -> None:
-        """End every agent, all at once. Whatever is left after ten seconds is killed."""
+        """End every agent, all at once. Whatever is left after ten seconds is killed.
+
+        An agent that is still being started has nothing to lose, and is killed at once.
+        """
         self._closing = True
+        for agent in self._unopened:
+            agent.process.kill()
         agents = list(self._agents.values())
-        endings = [
+        endings: list[asyncio.Task[Any]] = [
             asyncio.create_task(agent.end(SessionStatus.CANCELLED, "shutdown", "The server was shut down."))
             for agent in agents
         ]
+        endings += [asyncio.create_task(over.wait()) for over in self._starting]
         if endings and (late := (await asyncio.wait(endings, timeout=SHUTDOWN_SECONDS))[1]):
             log.error("%d agents did not end within %g seconds and are killed", len(late), SHUTDOWN_SECONDS)
             for agent in agents:
                 agent.process.kill()
             await asyncio.wait(late, timeout=KILL_SECONDS)
+        await self._compaction.close()
 
     # Starting
 
     @contextmanager
     def _place(self) -> Iterator[None]:
         """A place among the running agents, while one is being started."""
-        if self._closing:
-            raise Conflict("The server is shutting down and starts no more agents.")
-        if len(self._agents) + self._starting >= self.limit:
+        self._require_open()
+        if len(self._agents) + len(self._starting) >= self.limit:
             log.warning("all %d places for agents are taken", self.limit)
             raise TooManySessions(self.limit)
-        self._starting += 1
+        over = asyncio.Event()
+        self._starting.add(over)
         try:
             yield
         finally:
-            self._starting -= 1
+            self._starting.remove(over)
+            over.set()
+
+    def _require_open(self) -> None:
+        if self._closing:
+            raise Conflict("The server is shutting down and starts no more agents.")
 
     @contextmanager
     def _opened(self, session_id: SessionId) -> Iterator[None]:
@@ -291,20 +316,26 @@ class Supervisor:
         """Start the agent, open its part of the session, and let it work."""
         log.info("session %s: starting %s in %s", session.id, session.agent, path)
         agent = await self._start(session, entry, path)
+        self._unopened.add(agent)
         try:
+            self._require_open()
             await agent.initialize(reads=entry.reads_through_us)
             await self._open(agent, session, entry, path)
+            self._require_open()
         except (AgentError, AgentSilent, AnswerNotUnderstood, ConnectionLost, InvalidInput) as error:
-            await agent.discard()
+            await to_its_end(agent.discard())
+            self._require_open()
             words = await agent.last_words()
             raise StartFailed(
                 f"The agent {session.agent!r} did not start: {error} {words}".strip()
             ) from error
         except BaseException:
-            await asyncio.shield(agent.discard())
+            await to_its_end(agent.discard())
             raise
+        finally:
+            self._unopened.remove(agent)
         self._agents[session.id] = agent
-        agent.work(self._forget)
+        agent.work(self._forget, self._turn_ended)
         log.info("%d of %d agents are running", len(self._agents), self.limit)
         return await store.get_session(session.id)
 
@@ -379,7 +410,7 @@ class Supervisor:
                     Message.system(
                         "The agent starts without its own memory of this session; the transcript goes with "
                         "the next prompt.",
-                        metadata={"primer": {"firstSeq": primer.first_seq, "lastSeq": primer.last_seq}},
+                        metadata={"primer": primer.origin},
                     )
                 ],
             )
@@ -403,6 +434,10 @@ class Supervisor:
         self._agents.pop(agent.session_id, None)
         log.info("%d of %d agents are running", len(self._agents), self.limit)
 
+    def _turn_ended(self, agent: LiveAgent) -> None:
+        if self.catalogue[agent.name].compaction is not None:
+            self._compaction.after_run(agent.session_id)
+
     # Parts of the above
 
     async def _live(self, store: Store, ref: SessionRef) -> tuple[Session, LiveAgent]:
@@ -414,11 +449,11 @@ class Supervisor:
         return session, agent
 
     async def _settled(self, store: Store, ref: SessionRef) -> Session:
-        """A session as it is when no agent is being started in it."""
-        session = await store.get_session(ref)
+        """A session as it is when no agent is being started in it, for those who may lead its agent."""
+        session = await store.get_session(ref, writing=True)
         while over := self._opening.get(session.id):
             await over.wait()
-            session = await store.get_session(session.id)
+            session = await store.get_session(session.id, writing=True)
         return session
 
     async def _end(self, store: Store, ref: SessionRef, status: SessionStatus, said: str) -> Session:
@@ -432,13 +467,8 @@ class Supervisor:
         elif session.status is not status:
             await store.append_messages(session.id, [Message.system(said)])
             await store.patch(session.id, SessionPatch(status=status, status_reason=None))
+            await store.interrupt_turn(session.id)  # of a model, in whichever process
         return await store.get_session(session.id)
-
-    async def _copy_messages(self, original: SessionId, copy: SessionId) -> None:
-        after = 0
-        while page := await self._store.get_history(original, HistoryOptions(after=after, limit=COPY_PAGE)):
-            await self._store.append_messages(copy, [copied(message) for message in page])
-            after = page.messages[-1].seq
 
     async def _mark_interrupted(self, session_id: SessionId) -> None:
         session = await self._store.get_session(session_id)
@@ -453,7 +483,10 @@ class Supervisor:
             return
         for question_set in await self._box.list({QuestionStatus.PENDING}):
             if question_set.session_id in sessions:
-                await self._box.abandon(question_set.id)
+                try:
+                    await self._box.abandon(question_set.id)
+                except HoldfastError as error:  # which must not keep the server from starting
+                    log.warning("The question set %s could not be withdrawn: %s", question_set.id, error)
 
     async def _fail(self, turn: Turn, why: str) -> None:
         try:

@@ -64,7 +64,7 @@ class Workspace:
                 return file.read()
         except FileNotFoundError:
             raise NotFound(f"There is no file {path}.") from None
-        except (NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from None
 
     def write_text(self, path: str, content: str) -> None:
@@ -77,12 +77,12 @@ class Workspace:
             raise InvalidInput(f"{path} is a directory.")
         try:
             directory = self._open(real.parent, os.O_RDONLY | os.O_DIRECTORY, create=True)
-        except (NotADirectoryError, PermissionError, FileNotFoundError) as error:
+        except OSError as error:
             raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from None
-        temporary = f".{real.name[:100]}.{secrets.token_hex(8)}"
+        temporary = f".{secrets.token_hex(8)}"  # a name as long as the system allows has no room for more
         try:
             _write_beside(directory, temporary, real.name, data)
-        except (PermissionError, FileNotFoundError) as error:
+        except OSError as error:
             raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from None
         finally:
             _unlink(directory, temporary)
@@ -98,7 +98,7 @@ class Workspace:
             here = self._open(old.parent, os.O_RDONLY | os.O_DIRECTORY)
             there = self._open(new.parent, os.O_RDONLY | os.O_DIRECTORY, create=True)
             os.rename(old.name, new.name, src_dir_fd=here, dst_dir_fd=there)
-        except (NotADirectoryError, IsADirectoryError, PermissionError, FileNotFoundError) as error:
+        except OSError as error:
             raise InvalidInput(f"{target} cannot be written: {error.strerror}.") from None
         finally:
             for directory in (here, there):
@@ -134,7 +134,7 @@ def _make_directory(parent: int, name: str) -> None:
 
 
 def _write_beside(directory: int, temporary: str, name: str, data: bytes) -> None:
-    mode = 0o644
+    mode = None
     try:
         existing = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISREG(existing.st_mode):
@@ -143,7 +143,9 @@ def _write_beside(directory: int, temporary: str, name: str, data: bytes) -> Non
     except FileNotFoundError:
         pass
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(temporary, flags, mode, dir_fd=directory), "wb") as file:
+    with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=directory), "wb") as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)  # whatever the umask is
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
+from uuid import uuid4
 
 from holdfast.blobs.errors import BlobsUnavailable
 from holdfast.blobs.place import Entry
@@ -80,6 +81,11 @@ class BucketPlace:
 
     async def tidy(self, before: datetime) -> None:
         """Objects appear whole; a bucket's own lifecycle rules end uploads that were cut off."""
+
+    async def try_writing(self) -> None:
+        key = f"tried/{uuid4().hex}"
+        await self.write(key, b"a blob", "application/octet-stream")
+        await self.delete(key)
 
     async def presigned(self, key: str, seconds: int) -> str:
         with self._reaching():

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -55,6 +56,9 @@ class DirectoryPlace:
 
     async def tidy(self, before: datetime) -> None:
         await self._on_thread(self._tidy, before)
+
+    async def try_writing(self) -> None:
+        await self._on_thread(self._try_writing)
 
     async def presigned(self, key: str, seconds: int) -> None:
         return None
@@ -110,6 +114,12 @@ class DirectoryPlace:
         for path in (self._root / folder).glob("*/*.zst"):
             with suppress(FileNotFoundError):
                 yield Entry(path.relative_to(self._root).as_posix(), _written_at(path))
+
+    def _try_writing(self) -> None:
+        """In the directory, or in the one in which it would be made."""
+        existing = next(path for path in (self._root, *self._root.parents) if path.exists())
+        with TemporaryFile(dir=existing) as file:
+            file.write(b"a blob")
 
     def _tidy(self, before: datetime) -> None:
         for path in self._root.glob(f"*/*/*/.*{TEMPORARY}"):

@@ -35,5 +35,8 @@ class Place(Protocol):
     async def tidy(self, before: datetime) -> None:
         """Remove what writers left behind that were cut off before that time."""
 
+    async def try_writing(self) -> None:
+        """Raise what a writer would meet. Nothing is left behind."""
+
     async def presigned(self, key: str, seconds: int) -> str | None:
         """An address that gives the bytes to whoever has it; None where there are no such addresses."""

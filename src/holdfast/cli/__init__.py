@@ -12,9 +12,15 @@ def main() -> None:
         from holdfast.cli.app import command_line
 
         app = command_line(sys.argv[1:])
+    except MissingExtra as error:
+        sys.exit(f"holdfast: {error}")
     except ModuleNotFoundError as error:
         sys.exit(f"holdfast: {MissingExtra('The command line', 'cli')} (missing: {error.name})")
     try:
         app()
     except HoldfastError as error:
         sys.exit(f"holdfast: {error}")
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.exit(f"holdfast: {error.filename}: {error.strerror}")

@@ -10,12 +10,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.agents.catalogue import Catalogue
 from holdfast.cli.finding import with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.config import Settings
+from holdfast.execution.opening import context_source
 from holdfast.model.records import BindingRecord
 from holdfast.routing.binding import Binding
-from holdfast.routing.bindings import Decision, Rejected
-from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Peer
+from holdfast.routing.bindings import Bindings, Decision, Rejected
+from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Peer, name
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.scope import DmScope
 from holdfast.routing.stored import add_binding, binding_of, read_bindings, remove_binding
@@ -79,8 +82,22 @@ def add(
         roles=tuple(role or ()),
         dm_scope=dm_scope,
     )
-    record = _with_store(store, lambda opened, _: add_binding(opened, binding))
+    settings = settings_for(store)
+    policy = RoutingPolicy.from_settings(settings.routing)
+    Bindings([binding], policy)  # refuses an agent that is none of those which may be named
+
+    async def act(opened: Store) -> tuple[BindingRecord, bool]:
+        is_known = bool(policy.agents) or name(agent, "agent") in await _configured(opened, settings, policy)
+        return await add_binding(opened, binding), is_known
+
+    record, is_known = with_store(settings, act)
     typer.echo(json.dumps(_as_json(record)) if as_json else f"Binding {record.number}: {binding}")
+    if not is_known:
+        typer.echo(
+            f"No agent {agent!r} is configured here: unless a bot brings it, nobody will answer. List the "
+            "agents of your bots as `agents` in [routing], and a wrong name is refused.",
+            err=True,
+        )
 
 
 @app.command()
@@ -138,6 +155,15 @@ def explain(
 
 async def _listed(store: Store, policy: RoutingPolicy) -> tuple[RoutingPolicy, list[BindingRecord]]:
     return policy, list(await store.list_bindings())
+
+
+async def _configured(store: Store, settings: Settings, policy: RoutingPolicy) -> set[str]:
+    """The agents that can be known of: those that can be started, the contexts, whom [routing] names."""
+    contexts = await context_source(settings).of(store)
+    routed = [binding.agent for binding in policy.bindings]
+    default = [policy.default_agent] if policy.default_agent else []
+    known = [*Catalogue.from_settings(settings.agents), *contexts.agents, *routed, *default]
+    return {each.strip().lower() for each in known}
 
 
 def _with_store(url: str | None, action: Callable[[Store, RoutingPolicy], Awaitable[T]]) -> T:

@@ -1,33 +1,42 @@
-"""`holdfast sessions compact | expand | undo`: what a model is shown of a session, and the way back."""
+"""`holdfast sessions compact | compactions | view | expand | undo`: what a model is shown of a session."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from holdfast.cli.finding import SessionArgument, resolved, with_store
+from holdfast.cli.finding import SHORT, SessionArgument, meant, resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.transcript import Transcript
 from holdfast.compaction.compactor import Proposal
 from holdfast.compaction.layout import chain_in_effect
 from holdfast.compaction.on_demand import compact_on_demand, propose_on_demand
-from holdfast.compaction.policy import CompactionPolicy, policies_of
+from holdfast.compaction.policy import CompactionPolicy, policy_of
 from holdfast.compaction.ranges import size
 from holdfast.compaction.tokens import default_counter
+from holdfast.compaction.view import View
 from holdfast.compaction.views import expand as expanded
 from holdfast.compaction.views import read_view
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.model.ids import CompactionId, SessionId
+from holdfast.model.ids import CompactionId, MessageId, SessionId
+from holdfast.model.message import Message
 from holdfast.model.records import Compaction
+from holdfast.questions.shown import age
 from holdfast.server import shapes
 from holdfast.store.store import Store
 
 CompactionArgument = Annotated[
-    str | None, typer.Argument(metavar="COMPACTION", help="Its id; the one in effect when none is given.")
+    str | None,
+    typer.Argument(
+        metavar="COMPACTION", help="Its id, or how it begins or ends; the one in effect when none is given."
+    ),
 ]
 
 
@@ -49,7 +58,7 @@ def compact(
 
     async def act(opened: Store) -> Proposal | Compaction | None:
         found = await opened.get_session(await resolved(opened, session))
-        policy = policies_of(settings.agents)(found.agent) or CompactionPolicy()
+        policy = policy_of(found, settings.agents, settings.contexts)
         if strategy or param:
             policy = msgspec.structs.replace(policy, strategy=_spec(policy, strategy, param or []))
         return await (propose_on_demand if plan else compact_on_demand)(opened, found, policy)
@@ -81,35 +90,87 @@ def expand(
     async def read(opened: Store) -> None:
         session_id = await resolved(opened, session)
         messages = await expanded(opened, session_id, await _chosen(opened, session_id, compaction))
-        if as_json:
-            typer.echo(msgspec.json.encode([shapes.Message.of(message) for message in messages]).decode())
-            return
-        transcript = Transcript(Console(highlight=False))
-        transcript.show_all([shapes.Message.of(message) for message in messages])
-        transcript.end_line()
+        _show(messages, as_json=as_json)
 
     with_store(settings_for(store), read)
 
 
-def undo(session: SessionArgument, compaction: CompactionArgument = None, store: StoreOption = None) -> None:
+def view(session: SessionArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show a session as a model is shown it: summaries in the place of what was folded."""
+
+    async def read(opened: Store) -> None:
+        shown = await read_view(opened, await resolved(opened, session), default_counter())
+        _show(shown.messages, as_json=as_json)
+
+    with_store(settings_for(store), read)
+
+
+def compactions(session: SessionArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List the compactions of a session: when, what was folded, and what is in effect."""
+
+    async def read(opened: Store) -> Sequence[Compaction]:
+        return await opened.list_compactions(await resolved(opened, session))
+
+    found = with_store(settings_for(store), read)
+    if as_json:
+        typer.echo(msgspec.json.encode(shapes.Compactions.of(found)).decode())
+        return
+    if not found:
+        typer.echo(f"Nothing is folded. To see what could be: holdfast sessions compact {session} --plan")
+        return
+    in_effect = {each.id for each in chain_in_effect(found)}
+    now = datetime.now(UTC)
+    table = Table("COMPACTION", "MADE", "BY", "MESSAGES", "TOKENS", "STATE", box=None, pad_edge=False)
+    for each in found:
+        state = "in effect" if each.id in in_effect else "undone" if each.undone_at else "not in effect"
+        tokens = f"{each.tokens_before or 0:,} → {each.tokens_after or 0:,}"
+        messages = f"{each.first_seq}–{each.last_seq}"
+        table.add_row(each.id[-SHORT:], age(each.created_at, now), each.strategy, messages, tokens, state)
+    Console().print(table, markup=False)
+
+
+def undo(
+    session: SessionArgument,
+    compaction: CompactionArgument = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Take a compaction back, and with it those that were made on top of it."""
 
-    async def take_back(opened: Store) -> str:
+    async def take_back(opened: Store) -> tuple[Compaction, View]:
         session_id = await resolved(opened, session)
         undone = await opened.undo_compaction(session_id, await _chosen(opened, session_id, compaction))
-        view = await read_view(opened, session_id, default_counter())
-        return f"Compaction {undone.id} is undone: the view has {len(view.items):,} messages again."
+        return undone, await read_view(opened, session_id, default_counter())
 
-    typer.echo(with_store(settings_for(store), take_back))
+    undone, shown = with_store(settings_for(store), take_back)
+    if as_json:
+        typer.echo(msgspec.json.encode(shapes.Compaction.of(undone)).decode())
+    else:
+        typer.echo(f"Compaction {undone.id} is undone: the view has {len(shown.items):,} messages again.")
+
+
+def _show(messages: Sequence[Message], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode([_shape(each, "") for each in messages]).decode())
+        return
+    transcript = Transcript(Console(highlight=False))
+    transcript.show_all(_shape(each, f"shown-{place}") for place, each in enumerate(messages))
+    transcript.end_line()
+
+
+def _shape(message: Message, otherwise: str) -> shapes.Message:
+    """What a view adds was never stored and has no id; a transcript tells messages apart by theirs."""
+    return shapes.Message.of(msgspec.structs.replace(message, id=message.id or MessageId(otherwise)))
 
 
 async def _chosen(store: Store, session_id: SessionId, given: str | None) -> CompactionId:
-    if given is not None:
-        return CompactionId(given)
-    chain = chain_in_effect(await store.list_compactions(session_id))
-    if not chain:
-        raise NotFound("No compaction of this session is in effect.")
-    return chain[-1].id
+    found = await store.list_compactions(session_id)
+    if given is None:
+        chain = chain_in_effect(found)
+        if not chain:
+            raise NotFound("No compaction of this session is in effect.")
+        return chain[-1].id
+    return meant(given, [each.id for each in found], "compaction", "holdfast sessions compactions")
 
 
 def _spec(policy: CompactionPolicy, strategy: str | None, params: list[str]) -> dict[str, Any]:

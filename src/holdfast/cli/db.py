@@ -15,11 +15,20 @@ from rich.console import Console
 
 from holdfast.cli.finding import with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.config import Settings, load_settings
+from holdfast.errors import InvalidInput
+from holdfast.server.presence import Presence, store_name
 from holdfast.store import migrate, revision
 from holdfast.store.migrations import HEAD
 from holdfast.store.store import Store
 
 T = TypeVar("T")
+
+BASE = "base"
+"""The revision of an empty database."""
+
+MAX_HOURS = 876_000
+"""A hundred years."""
 
 app = typer.Typer(help="Upgrade, check, back up and tidy the database.", no_args_is_help=True)
 _progress = Console(stderr=True)
@@ -43,7 +52,14 @@ def upgrade(
     store: StoreOption = None,
 ) -> None:
     """Bring the schema up to a revision. Opening a store does the same by itself."""
-    _report(asyncio.run(migrate(settings_for(store).store_url, target or HEAD)))
+    url, target = settings_for(store).store_url, target or HEAD
+    recorded = _recorded(url, target)
+    if _place(target) < _place(recorded):
+        raise InvalidInput(
+            f"The database is at revision {recorded}, which is above {target}. To bring it down, which loses "
+            f"data: holdfast db downgrade {target}"
+        )
+    _report(asyncio.run(migrate(url, target)))
 
 
 @app.command()
@@ -53,11 +69,18 @@ def downgrade(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Bring the schema down to a revision. What the older schema has no place for is lost."""
+    url = settings_for(store).store_url
+    recorded = _recorded(url, target)
+    if _place(target) > _place(recorded):
+        raise InvalidInput(
+            f"The database is at revision {recorded}, which is below {target}. To bring it up: holdfast db "
+            f"upgrade {target}"
+        )
     if not yes:
         typer.confirm(
             f"Tables that revision {target} does not know are dropped with their data. Go on?", abort=True
         )
-    _report(asyncio.run(migrate(settings_for(store).store_url, target)))
+    _report(asyncio.run(migrate(url, target)))
 
 
 @app.command()
@@ -89,14 +112,18 @@ def vacuum(store: StoreOption = None) -> None:
 
 @app.command()
 def collect(
-    older_than: Annotated[float, typer.Option(metavar="HOURS", help="How old they must be.", min=1)] = 24,
+    older_than: Annotated[
+        float, typer.Option(metavar="HOURS", help="How old they must be.", min=1, max=MAX_HOURS)
+    ] = 24,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete the blobs that no turn refers to. They are set aside first, and deleted by a later call."""
     from holdfast.blobs import collect_orphans, open_blobs
 
-    blobs = open_blobs(settings_for(store).blobs_url)
+    settings = settings_for(store)
+    _require_its_blobs(settings)
+    blobs = open_blobs(settings.blobs_url)
     age = timedelta(hours=older_than)
     done = _with_store(store, "collecting", lambda opened: collect_orphans(blobs, opened, older_than=age))
     if as_json:
@@ -105,12 +132,39 @@ def collect(
         typer.echo(f"{done.set_aside:,} set aside, {done.put_back:,} put back, {done.deleted:,} deleted.")
 
 
+def _require_its_blobs(settings: Settings) -> None:
+    """The blobs of a data directory are of the store that it is used with. To any other store that is named,
+    every one of them would be an orphan."""
+    if settings.blobs.url is not None:
+        return
+    presence = Presence.read(settings.data_dir)
+    known = presence.store if presence else None
+    owner = known or store_name(load_settings().store_url)
+    if owner != store_name(settings.store_url):
+        raise InvalidInput(
+            f"The blobs in {settings.data_dir} are of the store {owner}, and not of this one. Name the blobs "
+            "of this store too (HOLDFAST_BLOBS_URL), or its data directory (HOLDFAST_DATA_DIR)."
+        )
+
+
 def _with_store(url: str | None, doing: str, action: Callable[[Store], Awaitable[T]]) -> T:
     with _progress.status(doing):
         return with_store(settings_for(url), action)
 
 
+def _recorded(url: str, target: str) -> str:
+    """Where a database is; where it is to go, when nobody can say whether that is up or down."""
+    recorded = asyncio.run(revision(url)) or BASE
+    known = all(each == BASE or (each.isdecimal() and each <= HEAD) for each in (recorded, target))
+    return recorded if known else target
+
+
+def _place(schema: str) -> str:
+    """Revisions are numbers of one length, and order as texts."""
+    return "" if schema == BASE else schema
+
+
 def _report(moved: tuple[str | None, str | None]) -> None:
-    before, after = (step or "base" for step in moved)
+    before, after = (step or BASE for step in moved)
     unmoved = before == after
     typer.echo(f"The schema is at {after}." if unmoved else f"The schema went from {before} to {after}.")

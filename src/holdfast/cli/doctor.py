@@ -6,7 +6,8 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,15 @@ from typing import Any
 import msgspec
 import typer
 from pydantic import BaseModel
-from pydantic_settings import TomlConfigSettingsSource
 
 import holdfast
 from holdfast.agents.catalogue import Catalogue
+from holdfast.blobs.opening import open_blobs
 from holdfast.cli.options import JsonOption, StoreOption, without_password
-from holdfast.config import OTHER_NAMES, Settings, load_settings
+from holdfast.config import OTHER_NAMES, Settings, load_settings, settings_file, settings_in_file
 from holdfast.errors import HoldfastError
 from holdfast.questions import default_directory
-from holdfast.store import revision
+from holdfast.store import dialect, revision, sqlite_path
 from holdfast.store.migrations import HEAD
 
 PARTS = {
@@ -41,11 +42,25 @@ PARTS = {
 }
 """The extras, each with a package that only it needs."""
 
+LOOK_SECONDS = 10
+"""How long each part may take to answer; all are asked at once."""
+
+STORE_REMEDY = "set HOLDFAST_DATA_DIR or HOLDFAST_STORE to a place that can be written"
+BLOBS_REMEDY = "set HOLDFAST_BLOBS_URL to a place that can be written"
+INDEX_REMEDY = "start the Qdrant server, or set HOLDFAST_RETRIEVAL_URL and `key_env` in [retrieval]"
+JWT_REMEDY = "set HOLDFAST_SERVER_JWT_KEYS to the issuer's JSON Web Key Set"
+
+SECRETS = {"env", "headers", "authorization", "api_key", "password", "secret", "token"}
+"""What is named so has its values hidden: the variables of agents, and what contexts send to tools."""
+
 
 class Finding(msgspec.Struct, frozen=True):
     part: str
     well: bool
     says: str
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "says", without_password(self.says))
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -72,17 +87,33 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 
 async def _examine(settings: Settings) -> list[Finding]:
+    if settings.retrieval.url is not None and _installed(PARTS["qdrant"]):
+        import_module("qdrant_client")  # which may take seconds, and not those of who is asked
+    looked_at = await asyncio.gather(
+        _in_time("store", _store(settings), "see that the database answers, or set HOLDFAST_STORE"),
+        _in_time("server", _server(settings), "stop `holdfast serve`, and start it again"),
+        _in_time("blobs", _blobs(settings), BLOBS_REMEDY),
+        _in_time("index", _index(settings), INDEX_REMEDY),
+        _in_time("jwt", _jwt(settings), JWT_REMEDY),
+    )
     return [
         Finding("holdfast", True, f"{holdfast.__version__} on Python {sys.version.split()[0]}"),
         _extras(),
-        await _store(settings),
-        await _server(settings),
+        *looked_at,
         _git(),
         _workspace(settings),
         _questions(settings),
         _agents(settings),
         _models(settings),
     ]
+
+
+async def _in_time(part: str, look: Awaitable[Finding], remedy: str) -> Finding:
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await look
+    except TimeoutError:
+        return Finding(part, False, f"no answer within {LOOK_SECONDS} seconds; {remedy}")
 
 
 def _extras() -> Finding:
@@ -97,12 +128,16 @@ async def _store(settings: Settings) -> Finding:
         recorded = await revision(settings.store_url)
     except HoldfastError as error:
         return Finding("store", False, str(error))
+    if dialect(settings.store_url) == "sqlite":
+        directory = sqlite_path(settings.store_url).parent
+        if settings.store is not None and not directory.is_dir():
+            return Finding("store", False, f"There is no directory {directory}; create it, or {STORE_REMEDY}")
+        if not _can_be_written(directory):
+            return Finding("store", False, f"{directory} cannot be written; {STORE_REMEDY}")
     if recorded is None:
-        return Finding(
-            "store", True, f"{without_password(settings.store_url)} is empty; the first use creates it"
-        )
+        return Finding("store", True, f"{settings.store_url} is empty; the first use creates it")
     behind = "" if recorded == HEAD else f"; the next use brings it to {HEAD}"
-    return Finding("store", True, f"{without_password(settings.store_url)} is at revision {recorded}{behind}")
+    return Finding("store", True, f"{settings.store_url} is at revision {recorded}{behind}")
 
 
 async def _server(settings: Settings) -> Finding:
@@ -116,6 +151,44 @@ async def _server(settings: Settings) -> Finding:
     async with client:
         me = await client.me()
     return Finding("server", True, f"{client.url} answers {me.user} of {me.organization}")
+
+
+async def _blobs(settings: Settings) -> Finding:
+    try:
+        await open_blobs(settings.blobs_url).place.try_writing()
+    except HoldfastError as error:
+        return Finding("blobs", False, f"{error} To mend it: {BLOBS_REMEDY}")
+    return Finding("blobs", True, f"{settings.blobs_url} can be written")
+
+
+async def _index(settings: Settings) -> Finding:
+    url = settings.retrieval.url
+    if url is None:
+        return Finding("index", True, "embedded; a Qdrant server would be HOLDFAST_RETRIEVAL_URL")
+    if not _installed(PARTS["qdrant"]):
+        return Finding("index", False, f"{url} cannot be asked; pip install 'holdfast[qdrant]'")
+    from holdfast.retrieval.opening import reach_server
+
+    try:
+        await reach_server(settings)
+    except HoldfastError as error:
+        return Finding("index", False, f"{url}: {error} To mend it: {INDEX_REMEDY}")
+    return Finding("index", True, f"{url} answers")
+
+
+async def _jwt(settings: Settings) -> Finding:
+    place = settings.server.jwt_keys
+    if place is None:
+        return Finding("jwt", True, "no identity provider is configured; tokens alone open the server")
+    if not _installed(PARTS["server"]):
+        return Finding("jwt", False, f"{place} cannot be read; pip install 'holdfast[server]'")
+    from holdfast.server.keys import keys_at
+
+    try:
+        await keys_at(place).find(None)
+    except HoldfastError as error:
+        return Finding("jwt", False, f"{error} To mend it: {JWT_REMEDY}")
+    return Finding("jwt", True, f"the keys at {place} can be read")
 
 
 def _git() -> Finding:
@@ -134,10 +207,15 @@ def _workspace(settings: Settings) -> Finding:
 
 def _questions(settings: Settings) -> Finding:
     directory = settings.questions.directory or default_directory()
-    exists = directory if directory.exists() else next(each for each in directory.parents if each.exists())
-    if not os.access(exists, os.W_OK):
+    if not _can_be_written(directory):
         return Finding("questions", False, f"{directory} cannot be written; set AUQ_SESSION_DIR to another")
     return Finding("questions", True, str(directory))
+
+
+def _can_be_written(directory: Path) -> bool:
+    """Whether files can be made in a directory, or the directory itself where it is not there yet."""
+    exists = next(each for each in (directory, *directory.absolute().parents) if each.exists())
+    return exists.is_dir() and os.access(exists, os.W_OK)
 
 
 def _agents(settings: Settings) -> Finding:
@@ -176,12 +254,12 @@ def _models(settings: Settings) -> Finding:
 
 def _settings(settings: Settings, flags: dict[str, Any]) -> Iterator[Setting]:
     """Every setting in force, and what put it there: the first of flag, variable, file and default."""
-    file = Path(os.environ.get("HOLDFAST_CONFIG", "holdfast.toml"))
-    in_file = TomlConfigSettingsSource(Settings, toml_file=file)()
+    file = settings_file()
+    in_file = settings_in_file(file)()
     others: dict[tuple[str, ...], str] = {path: name for name, path in OTHER_NAMES.items()}
     for path, value in _leaves(settings):
         variables = [f"HOLDFAST_{'_'.join(path).upper()}", others.get(path, "")]
-        given = next((name for name in variables if name and name in os.environ), None)
+        given = next((name for name in variables if name and os.environ.get(name)), None)
         source = "default"
         if flags.get(".".join(path)) is not None:
             source = "flag"
@@ -189,7 +267,7 @@ def _settings(settings: Settings, flags: dict[str, Any]) -> Iterator[Setting]:
             source = given
         elif _in(in_file, path):
             source = str(file)
-        yield Setting(".".join(path), without_password(str(value)), source)
+        yield Setting(".".join(path), str(_without_secrets(value)), source)
 
 
 def _leaves(table: BaseModel, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -199,6 +277,24 @@ def _leaves(table: BaseModel, above: tuple[str, ...] = ()) -> Iterator[tuple[tup
             yield from _leaves(value, (*above, name))
         else:
             yield (*above, name), value
+
+
+def _without_secrets(value: Any) -> Any:
+    """A setting as it may be shown to whoever looks over one's shoulder."""
+    if isinstance(value, BaseModel):
+        return _without_secrets(value.model_dump())
+    if isinstance(value, dict):
+        return {
+            name: _hidden(inner) if name.lower() in SECRETS else _without_secrets(inner)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_secrets(each) for each in value]
+    return without_password(value) if isinstance(value, str) else value
+
+
+def _hidden(value: Any) -> Any:
+    return dict.fromkeys(value, "…") if isinstance(value, dict) else "…"
 
 
 def _in(table: Any, path: tuple[str, ...]) -> bool:

@@ -7,8 +7,9 @@ running server executes; without one, this process does.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -23,13 +24,14 @@ from holdfast import git
 from holdfast.blobs import open_blobs
 from holdfast.cli.finding import resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
-from holdfast.client import Client
+from holdfast.client import Client, Refused
 from holdfast.compaction.tokens import default_counter
 from holdfast.config import Settings
 from holdfast.errors import InvalidInput
 from holdfast.execution.answer import AnswerKind, ExecuteResponse
 from holdfast.execution.applying import plan
 from holdfast.execution.demo import DemoModel
+from holdfast.execution.errors import NoCredentials, NoModel
 from holdfast.execution.events import ExecutionEvent, Stage, StageReached
 from holdfast.execution.input import normalized
 from holdfast.execution.opening import context_source, open_orchestrator
@@ -79,7 +81,8 @@ def execute(
     """
     settings, root = settings_for(store), _root()
     text = sys.stdin.read() if instruction == "-" else instruction
-    paths = [*(file or []), *(_changed(root) if changed else [])]
+    touched = _changed(root) if file or changed else []
+    paths = [*(file or []), *(filter(_is_text, touched) if changed else [])]
     request: dict[str, Any] = {
         "clientType": "cli",
         "instruction": text,
@@ -87,8 +90,8 @@ def execute(
         "conversationContextId": conversation,
         "sessionId": with_store(settings, lambda opened: resolved(opened, session)) if session else None,
         "mode": "edit" if edit or apply else "ask",
-        "repo": repo or root.name,
-        "activeFiles": [_sent(path, root, changed=changed) for path in dict.fromkeys(paths)],
+        "repo": repo or root.name or None,
+        "activeFiles": _sent(paths, root, {path.resolve() for path in touched}),
     }
     given = {name: value for name, value in request.items() if value is not None}
     answer = asyncio.run(_execute(settings, given, key, as_json=as_json))
@@ -143,10 +146,18 @@ def demo_model(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any.")] = 4748,
 ) -> None:
     """A model that answers by rule, on loopback and without an account: to try `holdfast execute` with."""
-    with DemoModel(port) as model:
+    try:
+        model = DemoModel(port)
+    except OSError as error:
+        raise InvalidInput(
+            f"Cannot listen on port {port}: {error.strerror}. Give another one with --port."
+        ) from None
+    with model:
         typer.echo("A model that answers by rule. To ask it, in another terminal:\n")
         typer.echo(f"  export OPENAI_BASE_URL={model.url} OPENAI_API_KEY=none HOLDFAST_MODEL=demo")
         typer.echo('  holdfast index . && holdfast execute "where is the path of a file checked?"\n')
+        typer.echo("A server executes what it is asked with its own variables: one that runs is stopped, and")
+        typer.echo("started again with these.\n")
         with suppress(KeyboardInterrupt):
             model.wait()
 
@@ -178,9 +189,17 @@ class OwnExecution:
 
 @asynccontextmanager
 async def _reached(settings: Settings) -> AsyncIterator[Executing]:
-    if client := await Client.find(settings.data_dir):
+    if client := await Client.find(settings.data_dir, settings.store_url):
         async with client:
-            yield client
+            try:
+                yield client
+            except Refused as error:
+                if error.problem.code not in (NoModel.code, NoCredentials.code):
+                    raise
+                raise InvalidInput(
+                    f"{error} The server at {client.url} executes it, with what was set when it was started: "
+                    "set them there, and start it again."
+                ) from None
         return
     blobs = open_blobs(settings.blobs_url)
     counter = default_counter()
@@ -249,23 +268,43 @@ def _root() -> Path:
 
 
 def _changed(root: Path) -> list[Path]:
-    """Files that git says are changed or new, and are there."""
-    listed = git.output(root, "ls-files", "-z", "--modified", "--others", "--exclude-standard") or b""
-    paths = [root / name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name]
+    """Files that git says are changed since the last commit, staged or not, or new; and are there."""
+    how = ("--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
+    listed = git.output(root, "status", *how) or b""
+    paths = [root / os.fsdecode(entry[len("XY ") :]) for entry in listed.split(b"\0") if entry]
     return [path for path in paths if path.is_file()]
 
 
-def _sent(path: Path, root: Path, *, changed: bool) -> dict[str, Any]:
-    """A file as it is sent along: with its content, which the server may not be able to read."""
+def _sent(paths: Iterable[Path], root: Path, touched: Container[Path]) -> list[dict[str, Any]]:
+    """Files as they are sent along: with their content, which the server may not be able to read."""
+    sent: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for path in paths:
+        real = path.resolve()
+        inside = real.is_relative_to(root.resolve())
+        name = (real.relative_to(root.resolve()) if inside else Path(path.name)).as_posix()
+        if sent.setdefault(name, (real, {}))[0] != real:
+            raise InvalidInput(f"{path} and {sent[name][0]} would both be sent as {name}; send one of them.")
+        sent[name] = (real, {"path": name, "content": _text(path), "isTouched": real in touched})
+    return [file for _, file in sent.values()]
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a changed file can be sent; if not, the person is told."""
     try:
-        content = path.read_bytes().decode()
+        _text(path)
+    except InvalidInput as error:
+        typer.echo(f"holdfast: {error} It is left out.", err=True)
+        return False
+    return True
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
     except UnicodeDecodeError:
         raise InvalidInput(f"{path} is not text and cannot be sent.") from None
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from None
-    real = path.resolve()
-    name = real.relative_to(root.resolve()) if real.is_relative_to(root.resolve()) else Path(path.name)
-    return {"path": name.as_posix(), "content": content, "isTouched": changed}
 
 
 def _apply(answer: ExecuteResponse, root: Path, *, ask: bool) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from holdfast.cli.finding import with_store
@@ -17,6 +17,8 @@ from holdfast.routing.moves import apply_moves, plan_moves
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.stored import read_bindings
 from holdfast.store.store import Store
+
+DONE = {MoveAction.MOVE: "moved", MoveAction.COPY: "copied", MoveAction.MERGE: "merged"}
 
 
 def migrate(
@@ -35,6 +37,8 @@ def migrate(
     """Let sessions follow changed bindings: planned, applied, undone."""
     if [plan, apply, undo].count(True) != 1:
         raise InvalidInput("Say what to do: one of --plan, --apply and --undo.")
+    if undo and (copy or merge):
+        raise InvalidInput("--copy and --merge say how to move; --undo takes back whatever was done.")
     settings = settings_for(store)
     policy = RoutingPolicy.from_settings(settings.routing)
 
@@ -57,16 +61,18 @@ def migrate(
 
 def _summary(steps: Sequence[MoveStep], record: MoveRecord | None) -> str:
     conflicts = sum(step.action is MoveAction.CONFLICT for step in steps)
-    left = f" {conflicts} in conflict stay as they are." if conflicts else ""
+    left = f" {conflicts} in conflict {'stays' if conflicts == 1 else 'stay'} as is." if conflicts else ""
     if not steps:
         return "Every session is where its bindings say; there is nothing to move."
     if record is None:
         return f"{len(steps) - conflicts} of {len(steps)} sessions can move.{left} Nothing was changed."
+    done = Counter(each.step.action for each in record.steps)
+    said = ", ".join(f"{done[action]} {word}" for action, word in DONE.items() if done[action])
     if record.undone_at is not None:
-        return f"Migration {record.number} is undone: {len(steps)} sessions are as they were."
+        gone = f" Deleted since, and not brought back: {', '.join(record.gone)}." if record.gone else ""
+        return f"Migration {record.number} is undone ({said}): its sessions are where they were.{gone}"
     return (
-        f"Migration {record.number}: {len(record.steps)} sessions have moved.{left} "
-        "To take it back: holdfast sessions migrate --undo"
+        f"Migration {record.number} is done: {said}.{left} To take it back: holdfast sessions migrate --undo"
     )
 
 
@@ -74,5 +80,16 @@ def _as_json(steps: Sequence[MoveStep], record: MoveRecord | None) -> dict[str, 
     return {
         "migration": record.number if record else None,
         "undone": record is not None and record.undone_at is not None,
-        "steps": msgspec.to_builtins(steps),
+        "gone": list(record.gone) if record else [],
+        "steps": [_step(step) for step in steps],
+    }
+
+
+def _step(step: MoveStep) -> dict[str, Any]:
+    return {
+        "action": step.action.value,
+        "sessionId": step.session_id,
+        "fromKey": step.from_key,
+        "toKey": step.to_key,
+        "reason": step.reason,
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from holdfast.config import Settings, load_settings
+
+_PASSWORD = re.compile(r"(://[^\s/:@]*):\S*@")
 
 StoreOption = Annotated[
     str | None,
@@ -40,9 +43,5 @@ def settings_for(store: str | None) -> Settings:
 
 
 def without_password(text: str) -> str:
-    """An address without its password."""
-    scheme, separator, rest = text.partition("://")
-    user, at, host = rest.rpartition("@")
-    if not separator or not at or ":" not in user:
-        return text
-    return f"{scheme}://{user.partition(':')[0]}:…@{host}"
+    """A text whose addresses are without their passwords."""
+    return _PASSWORD.sub(r"\1:…@", text)

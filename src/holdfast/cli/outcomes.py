@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from enum import IntEnum
 from typing import Any, TypeVar
 
 import typer
 
+from holdfast.cli.signals import run_in_order
 from holdfast.errors import HoldfastError, InvalidInput, NotFound
 from holdfast.model.question import AlreadySettled
 from holdfast.questions.errors import AmbiguousId, QuestionFileError, QuestionsRejected, QuestionsTimedOut
@@ -49,6 +49,6 @@ def ended(error: HoldfastError) -> typer.Exit:
 
 def run(action: Coroutine[Any, Any, T]) -> T:
     try:
-        return asyncio.run(action)
+        return run_in_order(action)
     except HoldfastError as error:
         raise ended(error) from None

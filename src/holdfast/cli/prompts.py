@@ -7,7 +7,7 @@ import re
 import typer
 
 from holdfast.errors import InvalidInput
-from holdfast.model.question import Answer, Question, QuestionSet
+from holdfast.model.question import Answer, Question, QuestionKind, QuestionSet
 from holdfast.questions.format import elaborate_request
 from holdfast.questions.shown import asker, shown_option, shown_question
 from holdfast.questions.tool import as_text
@@ -19,7 +19,8 @@ _NUMBERS = re.compile(r"\d+(?:[\s,]+\d+)*")
 def answers_from_prompts(question_set: QuestionSet) -> list[Answer]:
     """What the person types. A question that is passed over is left out."""
     typer.echo(introduced_set(question_set))
-    given = [_answer(index, question) for index, question in enumerate(question_set.questions)]
+    kind = question_set.kind
+    given = [_answer(index, question, kind) for index, question in enumerate(question_set.questions)]
     return [answer for answer in given if answer is not None]
 
 
@@ -29,14 +30,14 @@ def introduced_set(question_set: QuestionSet) -> str:
     return f"{who}\n\n{as_text(question_set.tool)}" if question_set.tool else who
 
 
-def introduced(index: int, question: Question) -> str:
+def introduced(index: int, question: Question, kind: QuestionKind) -> str:
     """A question with its options, and how to answer it."""
     options = [f"   {number}) {shown_option(option)}" for number, option in enumerate(question.options, 1)]
-    return "\n".join([f"\n{index + 1}. {shown_question(question)}", *options, f"   {_how(question)}"])
+    return "\n".join([f"\n{index + 1}. {shown_question(question)}", *options, f"   {_how(question, kind)}"])
 
 
-def _answer(index: int, question: Question) -> Answer | None:
-    typer.echo(introduced(index, question))
+def _answer(index: int, question: Question, kind: QuestionKind) -> Answer | None:
+    typer.echo(introduced(index, question, kind))
     while True:
         try:
             return answer_from_text(index, question, typer.prompt("  ", default="", show_default=False))
@@ -44,7 +45,9 @@ def _answer(index: int, question: Question) -> Answer | None:
             typer.echo(f"   {error}", err=True)
 
 
-def _how(question: Question) -> str:
+def _how(question: Question, kind: QuestionKind) -> str:
+    if kind is QuestionKind.PERMISSION:
+        return "A number; or your own words, which refuse it and say what to do instead."
     if not question.options:
         return "Your own words; ? and what you want to know; Enter to pass over."
     numbers = "Numbers, or none" if question.multi_select else "A number"

@@ -100,7 +100,8 @@ def export(
         typer.echo(text)
         return
     try:
-        output.write_text(f"{text}\n", encoding="utf-8")
+        # Half of a surrogate pair, which a foreign file may hold, becomes its JSON escape.
+        output.write_bytes(f"{text}\n".encode(errors="backslashreplace"))
     except OSError as error:
         raise ended(InvalidInput(f"{output} cannot be written: {error.strerror}.")) from None
     typer.echo(f"{output} holds {len(sets)} question sets.")

@@ -51,7 +51,7 @@ async def reached(
     settings: Settings, root: Path, permissions: Decision | None = None
 ) -> AsyncIterator[Sessions]:
     """The sessions of the running server, or our own in the repositories below `root`."""
-    if client := await Client.find(settings.data_dir):
+    if client := await Client.find(settings.data_dir, settings.store_url):
         async with client:
             if permissions is not None:
                 raise InvalidInput(

@@ -19,14 +19,15 @@ from rich.text import Text
 
 from holdfast.agents.permissions import Decision
 from holdfast.cli.answer import DOOR, user
+from holdfast.cli.finding import of_agent, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.prompts import answer_from_text, introduced, introduced_set
 from holdfast.cli.reach import Sessions, reached
-from holdfast.cli.transcript import Transcript, content_of
+from holdfast.cli.signals import run_in_order
+from holdfast.cli.transcript import Transcript
 from holdfast.client import Refused
 from holdfast.config import Settings
-from holdfast.errors import Conflict, InvalidInput, NotFound
-from holdfast.model.content import QuestionContent
+from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound
 from holdfast.model.question import AlreadySettled, Answer, QuestionSet
 from holdfast.model.status import SessionStatus
 from holdfast.model.turn import TurnStatus
@@ -68,8 +69,13 @@ def run(
 
     Ctrl-C cancels the turn, and a second time ends the agent. The session is kept.
     """
-    errand = Errand(settings_for(store), permissions, as_json=as_json)
-    raise typer.Exit(errand.run(prompt, errand.resumes(session) if session else errand.creates(agent)))
+    settings = settings_for(store)
+    if session is None:
+        errand = Errand(settings, _here(), permissions, as_json=as_json)
+        raise typer.Exit(errand.run(prompt, errand.creates(agent)))
+    session_id, repository = with_store(settings, lambda opened: of_agent(opened, session, agent))
+    errand = Errand(settings, repository, permissions, as_json=as_json)
+    raise typer.Exit(errand.run(prompt, errand.resumes(session_id)))
 
 
 Opening = Callable[[Sessions], Awaitable[Session]]
@@ -77,20 +83,26 @@ Opening = Callable[[Sessions], Awaitable[Session]]
 
 
 class Errand:
-    """One prompt to one agent, which is ended afterwards."""
+    """One prompt to one agent in a repository, which is ended afterwards."""
 
-    def __init__(self, settings: Settings, permissions: Decision | None, *, as_json: bool) -> None:
+    def __init__(
+        self, settings: Settings, repository: Path, permissions: Decision | None = None, *, as_json: bool
+    ) -> None:
         self._settings = settings
-        self._repository = _here()
+        self._repository = repository
         self._permissions = permissions
         self._as_json = as_json
         self._box = open_box(settings.questions)
         self._notes = Console(stderr=True, highlight=False)
         self._transcript = Transcript(Console(highlight=False), prompts=False)
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._at_terminal = asyncio.Lock()
 
     def run(self, prompt: str, opening: Opening) -> ExitCode:
-        return asyncio.run(self._run(sys.stdin.read() if prompt == "-" else prompt, opening))
+        text = sys.stdin.read() if prompt == "-" else prompt
+        if not text.strip():
+            raise InvalidInput("The prompt is empty; say what the agent should do.")
+        return run_in_order(self._run(text, opening))
 
     def creates(self, agent: str | None) -> Opening:
         return lambda sessions: sessions.create(self._repository, agent)
@@ -104,8 +116,7 @@ class Errand:
     async def _run(self, text: str, opening: Opening) -> ExitCode:
         async with reached(self._settings, self._repository, self._permissions) as sessions:
             with self._notes.status("starting the agent"):
-                session = await opening(sessions)
-            turn = await sessions.prompt(session.id, text)
+                session, turn = await _begun(sessions, opening, text)
             with _interrupts(sessions, session.id):
                 ended = await self._watch(sessions, session, turn)
             with self._notes.status("ending the agent"), suppress(Conflict, Refused):
@@ -115,27 +126,30 @@ class Errand:
 
     async def _watch(self, sessions: Sessions, session: Session, turn: Turn) -> Turn:
         """Show what happens until the turn has ended."""
+        listening = asyncio.create_task(self._put_questions(session.id))
         try:
             async with aclosing(sessions.follow(session.id, session.rev)) as items:
                 async for changes in items:
                     self._show(changes)
-                    self._put_questions(changes)
                     for changed in changes.turns:
                         if changed.id == turn.id and changed.status is not TurnStatus.PENDING:
                             return changed
             raise NotFound("The session is gone, and its turn with it.")
         finally:
             self._transcript.end_line()
-            for asking in self._asking.values():
-                asking.cancel()
-            await asyncio.gather(*self._asking.values(), return_exceptions=True)
+            for task in (listening, *self._asking.values()):
+                task.cancel()
+            await asyncio.gather(listening, *self._asking.values(), return_exceptions=True)
 
-    def _put_questions(self, changes: Changes) -> None:
-        for message in changes.messages:
-            content = content_of(message)
-            if isinstance(content, QuestionContent) and content.question_set_id not in self._asking:
-                asking = asyncio.create_task(self._put(content.question_set_id))
-                self._asking[content.question_set_id] = asking
+    async def _put_questions(self, session_id: str) -> None:
+        """Put to the person here what is asked in the session, whichever way the agent asks."""
+        async with aclosing(self._box.changes()) as items:
+            async for changed in items:
+                for set_id in sorted(changed - self._asking.keys()):
+                    with suppress(HoldfastError):  # it is gone, or another program left it damaged
+                        question_set = await self._box.get(set_id)
+                        if question_set.session_id == session_id and not question_set.is_settled:
+                            self._asking[set_id] = asyncio.create_task(self._put(question_set))
 
     def _show(self, changes: Changes) -> None:
         if self._as_json:
@@ -143,17 +157,21 @@ class Errand:
         else:
             self._transcript.show(changes)
 
-    async def _put(self, set_id: str) -> None:
+    async def _put(self, question_set: QuestionSet) -> None:
         """Let the person here answer, unless somebody answers elsewhere first."""
-        question_set = await self._box.get(set_id)
         if not (sys.stdin.isatty() and sys.stderr.isatty()) or self._as_json:
             self._note(
                 f"The agent asks. To answer: holdfast answer {question_set.short_id}, or holdfast inbox"
             )
             return
+        async with self._at_terminal:  # one after the other: there is one person, with one keyboard
+            if not (await self._box.get(question_set.id)).is_settled:
+                await self._put_here(question_set)
+
+    async def _put_here(self, question_set: QuestionSet) -> None:
         self._transcript.end_line()
         typing = asyncio.create_task(_typed(question_set))
-        elsewhere = asyncio.create_task(self._box.until_settled(set_id))
+        elsewhere = asyncio.create_task(self._box.until_settled(question_set.id))
         try:
             await asyncio.wait([typing, elsewhere], return_when=asyncio.FIRST_COMPLETED)
             if typing.done():
@@ -182,6 +200,18 @@ class Errand:
 
     def _note(self, text: str, style: str = "") -> None:
         self._notes.print(Text(text, style), soft_wrap=True)
+
+
+async def _begun(sessions: Sessions, opening: Opening, text: str) -> tuple[Session, Turn]:
+    """The session, and the turn in it. Interrupted meanwhile, it is ended as soon as it is there: a server
+    would keep its agent running for nobody."""
+    opened = asyncio.ensure_future(opening(sessions))
+    try:
+        session = await asyncio.shield(opened)
+        return session, await sessions.prompt(session.id, text)
+    except asyncio.CancelledError:
+        await sessions.cancel((await opened).id)
+        raise
 
 
 class _interrupts:  # noqa: N801  # used as a function
@@ -216,7 +246,7 @@ async def _typed(question_set: QuestionSet) -> list[Answer]:
     typer.echo(introduced_set(question_set), err=True)
     answers = []
     for index, question in enumerate(question_set.questions):
-        typer.echo(introduced(index, question), err=True)
+        typer.echo(introduced(index, question, question_set.kind), err=True)
         while True:
             typer.echo("  > ", nl=False, err=True)
             try:

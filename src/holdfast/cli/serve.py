@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,19 +18,29 @@ if TYPE_CHECKING:
     from holdfast.server.run import Started
 
 
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 def serve(
     store: StoreOption = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 4747 by default, 0 for any free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port; 4747 by default, 0 for any free one.")
+    ] = None,
     no_auth: Annotated[
         bool,
         typer.Option("--no-auth", help="Ask nobody who they are: loopback only, for trying only."),
     ] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log_level: Annotated[LogLevel, typer.Option(help="From which level on is logged.")] = LogLevel.WARNING,
 ) -> None:
     """Run the server, with a web page, until it is interrupted."""
     if find_spec("uvicorn") is None or find_spec("fastapi") is None:
         raise MissingExtra("The server", "server")
+    gc.disable()  # what is made from here on stays; `run.serve` begins to look for garbage when it is ready
     from holdfast.server import run
     from holdfast.server.tracing import configure_tracing
     from holdfast.telemetry import configure_logging

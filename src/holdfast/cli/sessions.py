@@ -13,22 +13,22 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.cli import compaction, migrate
-from holdfast.cli.finding import SessionArgument, resolved, with_store
+from holdfast.cli.finding import SHORT, SessionArgument, of_agent, resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.reach import reached
 from holdfast.cli.run import Errand
 from holdfast.cli.transcript import Transcript
+from holdfast.model.session import Session
 from holdfast.model.status import LIVE, SessionStatus
-from holdfast.questions.shown import age, one_line
+from holdfast.questions.shown import age, harmless, one_line
 from holdfast.server.export import Format, atomically, exported
 from holdfast.server.shapes import Changes, Message, SessionPage
-from holdfast.store.options import HistoryOptions, SessionFilter
+from holdfast.store.options import HistoryOptions, Match, SessionFilter
+from holdfast.store.options import SessionPage as Page
 from holdfast.store.store import Store
-
-SHORT = 8
-"""How much of an id a listing shows: its end, since the beginning is the time, and much alike."""
 
 app = typer.Typer(help="List, read, follow, resume, fork, compact and export sessions.", no_args_is_help=True)
 
@@ -43,18 +43,24 @@ def list_(
         list[SessionStatus] | None, typer.Option(help="Only those in this status; may be repeated.")
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Only those of this agent.")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="Only those with this in the title, or with these words in a message.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 20,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List sessions, the one that changed last first."""
-    wanted = SessionFilter(status=set(status) if status else None, agent_id=agent, limit=limit)
-    page = with_store(settings_for(store), lambda opened: opened.list(wanted))
+    wanted = SessionFilter(
+        status=set(status) if status else None, agent_id=agent, text=search or None, limit=limit
+    )
+    page = with_store(settings_for(store), lambda opened: _listed(opened, wanted))
     if as_json:
         typer.echo(msgspec.json.encode(SessionPage.of(page)).decode())
         return
     if not page.sessions:
-        typer.echo('There is no session here yet. To begin one: holdfast run --agent demo "hello"')
+        empty = 'There is no session here yet. To begin one: holdfast run --agent demo "hello"'
+        typer.echo("No session fits." if status or agent or search else empty)
         return
     now = datetime.now(UTC)
     table = Table(box=None, pad_edge=False)
@@ -62,13 +68,19 @@ def list_(
         table.add_column(heading, no_wrap=heading != "TITLE")
     for each in page.sessions:
         state = f"{each.status} ({each.status_reason})" if each.status_reason else each.status.value
-        title = one_line(each.title or "")
+        title = Text(one_line(each.title or _chat(each)))
+        if match := page.matches.get(each.id):
+            title.append("\n" if title else "").append_text(_snippet(match))
         table.add_row(
             each.id[-SHORT:], each.agent, state, age(each.updated_at, now), str(each.message_count), title
         )
     Console().print(table, markup=False)
     if page.total > len(page.sessions):
         typer.echo(f"{len(page.sessions)} of {page.total}; --limit shows more.")
+    if not page.is_all:
+        typer.echo("The newest that were found; there are more. Give more words to find older ones.")
+    if page.unread:
+        typer.echo(f"{page.unread:,} messages were not looked at; the log says why.")
 
 
 @app.command()
@@ -130,8 +142,8 @@ def resume(
 ) -> None:
     """Start the agent of a session again in its repository, and give it a prompt."""
     settings = settings_for(store)
-    errand = Errand(settings, None, as_json=as_json)
-    session_id = with_store(settings, lambda opened: resolved(opened, session))
+    session_id, repository = with_store(settings, lambda opened: of_agent(opened, session))
+    errand = Errand(settings, repository, as_json=as_json)
     raise typer.Exit(errand.run(prompt, errand.resumes(session_id)))
 
 
@@ -141,8 +153,8 @@ def fork(
 ) -> None:
     """Begin a new session with all that was said in another, also in one that ended in an error."""
     settings = settings_for(store)
-    errand = Errand(settings, None, as_json=as_json)
-    session_id = with_store(settings, lambda opened: resolved(opened, session))
+    session_id, repository = with_store(settings, lambda opened: of_agent(opened, session))
+    errand = Errand(settings, repository, as_json=as_json)
     raise typer.Exit(errand.run(prompt, errand.forks(session_id)))
 
 
@@ -183,7 +195,30 @@ def export(
         typer.echo(f"{to} holds {to.stat().st_size:,} bytes.", err=True)
 
 
+async def _listed(opened: Store, wanted: SessionFilter) -> Page:
+    """A page; of a search one that has looked at everything, however long it takes the first time."""
+    page = await opened.list(wanted)
+    with Console(stderr=True).status("") as status:
+        while unread := page.unread:
+            status.update(f"Reading what was said, once: {unread:,} messages to go")
+            page = await opened.list(wanted)
+            if page.unread >= unread:
+                break  # their words cannot be kept, as on a full disk
+    return page
+
+
+def _snippet(match: Match) -> Text:
+    return Text.assemble(*((harmless(piece.text), "bold" if piece.hit else "dim") for piece in match.snippet))
+
+
 app.command()(compaction.compact)
+app.command()(compaction.compactions)
+app.command()(compaction.view)
 app.command()(compaction.expand)
 app.command()(compaction.undo)
 app.command()(migrate.migrate)
+
+
+def _chat(session: Session) -> str:
+    """Which chat a session is, by its key; nothing of one whose key is only its id."""
+    return "" if session.key.peer_id == session.id else session.key_text

@@ -29,6 +29,12 @@ T = TypeVar("T")
 
 app = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
 
+MAX_DAYS = 36_500
+"""A hundred years. Longer is for ever."""
+
+ID_LENGTH = 36
+"""Ids are shown whole: `revoke` takes no part of one."""
+
 OrganizationOption = Annotated[str, typer.Option("--org", help="The organization.")]
 
 
@@ -42,7 +48,10 @@ def create(
     org: OrganizationOption = LOCAL.organization,
     role: Annotated[PrincipalRole, typer.Option(help="Members see what is theirs.")] = PrincipalRole.MEMBER,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
-    days: Annotated[float | None, typer.Option(help="How long it is good for; for ever by default.")] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(min=0, max=MAX_DAYS, help="How long it is good for; for ever by default."),
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,7 +61,8 @@ def create(
 
     async def act(opened: Store) -> tuple[shapes.Token, str]:
         token, secret = await Doorkeeper(opened).issue(principal, label, expires_at)
-        await opened.as_principal(principal).audit("token.create", "done", subject=token.id)
+        made_for = {"user": user, "role": role.value}
+        await _as_admin(opened, org).audit("token.create", "done", subject=token.id, detail=made_for)
         return shapes.Token.of(token), secret
 
     token, secret = _with_store(store, act)
@@ -70,15 +80,18 @@ def list_tokens(
     """List the tokens of an organization, without their secrets."""
 
     async def act(opened: Store) -> list[shapes.Token]:
-        view = opened.as_principal(Principal(org, LOCAL.user, PrincipalRole.ADMIN))
+        view = _as_admin(opened, org)
         return [shapes.Token.of(token) for token in await view.list_tokens()]
 
     tokens = _with_store(store, act)
     if as_json:
         typer.echo(json.dumps([msgspec.to_builtins(token) for token in tokens]))
         return
+    if not tokens:
+        typer.echo(f"There is no token of {org} yet. To make one: holdfast token create --user NAME")
+        return
     table = Table(box=None, pad_edge=False)
-    table.add_column("ID", no_wrap=True)
+    table.add_column("ID", no_wrap=True, min_width=ID_LENGTH)
     for heading in ("USER", "ROLE", "LABEL", "LAST USED", "STATE"):
         table.add_column(heading, overflow="ellipsis", no_wrap=True)
     for token in tokens:
@@ -97,7 +110,7 @@ def revoke(
     """Make a token worthless. A running server notices within two seconds."""
 
     async def act(opened: Store) -> shapes.Token:
-        view = opened.as_principal(Principal(org, LOCAL.user, PrincipalRole.ADMIN))
+        view = _as_admin(opened, org)
         token = await view.revoke_token(TokenId(token_id))
         await view.audit("token.revoke", "done", subject=token.id)
         return shapes.Token.of(token)
@@ -118,6 +131,11 @@ def link() -> None:
             return await client.sign_in_link()
 
     typer.echo(asyncio.run(ask()))
+
+
+def _as_admin(store: Store, organization: str) -> Store:
+    """The person at this machine, in the organization whose tokens these are."""
+    return store.as_principal(Principal(organization, LOCAL.user, PrincipalRole.ADMIN))
 
 
 def _with_store(url: str | None, action: Callable[[Store], Awaitable[T]]) -> T:

@@ -80,8 +80,9 @@ class Transcript:
                 self._line(message.id, f"? asked ({kind} {set_id[:8]})", "magenta")
             case ResourceContent(uri=uri):
                 self._line(message.id, f"↗ {one_line(uri)}", "cyan")
-            case CompactionContent(first_seq=first, last_seq=last):
-                self._line(message.id, f"— messages {first} to {last} are folded —", "dim")
+            case CompactionContent(first_seq=first, last_seq=last, summary=summary):
+                folded = f"— messages {first} to {last} are folded —\n{harmless(summary)}"
+                self._line(message.id, folded, "dim")
             case JsonContent(json=raw):
                 self._line(message.id, one_line(raw.decode())[:200], "dim")
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import msgspec
 
 from holdfast.compaction.compactor import Compactor
 from holdfast.compaction.errors import Superseded
+from holdfast.compaction.on_demand import start_afresh
 from holdfast.compaction.policy import CompactionPolicy, Policies
 from holdfast.compaction.standing import SessionStanding
 from holdfast.compaction.summaries import Summarizer
@@ -31,6 +33,9 @@ from holdfast.model.tokens import TokenCounter
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.compaction")
+
+Report: TypeAlias = Callable[[TokenCounter], Awaitable[tuple[int, int] | None]]
+"""The tokens of what a model was sent, as we count them and as it reported; None where nobody can say."""
 
 
 class BackgroundCompaction:
@@ -49,10 +54,10 @@ class BackgroundCompaction:
         self._counter = counter or default_counter()
         self._running: dict[SessionId, asyncio.Task[Compaction | None]] = {}
 
-    def after_run(self, session_id: SessionId) -> None:
-        """See to the session in the background, unless that is under way."""
+    def after_run(self, session_id: SessionId, report: Report | None = None) -> None:
+        """See to the session in the background, unless that is under way; learn from a report first."""
         if session_id not in self._running:
-            task = asyncio.get_running_loop().create_task(self._see_to(session_id))
+            task = asyncio.get_running_loop().create_task(self._see_to(session_id, report))
             self._running[session_id] = task
             task.add_done_callback(lambda _: self._running.pop(session_id, None))
 
@@ -70,7 +75,7 @@ class BackgroundCompaction:
     async def compact(self, session_id: SessionId) -> Compaction | None:
         """Compact a session now, whether or not it is due and whatever happened before."""
         session = await self._store.get_session(session_id)
-        policy = self._policies(session.agent) or CompactionPolicy()
+        policy = self._policies(session) or CompactionPolicy()
         return await self._compact(session, policy, on_demand=True)
 
     async def report_usage(self, session_id: SessionId, counted: int, reported: int) -> None:
@@ -94,17 +99,20 @@ class BackgroundCompaction:
     ) -> None:
         await self.close()
 
-    async def _see_to(self, session_id: SessionId) -> Compaction | None:
+    async def _see_to(self, session_id: SessionId, report: Report | None) -> Compaction | None:
         try:
             session = await self._store.get_session(session_id)
-            policy = self._policies(session.agent)
+            policy = self._policies(session)
             if policy is None or not policy.after_run or SessionStanding.of(session).stopped:
                 return None
+            if report is not None and (usage := await report(self._counter)):
+                await self.report_usage(session_id, *usage)
+                session = await self._store.get_session(session_id)
             return await self._compact(session, policy, on_demand=False)
         except Superseded:
             log.debug("session %s was compacted by somebody else", session_id)
-        except HoldfastError as error:
-            log.warning("session %s was not compacted: %s", session_id, error)
+        except Exception as error:  # nobody waits for this task, so it is told here or nowhere
+            log.warning("session %s was not compacted: %s", session_id, _told(error))
         return None
 
     async def _compact(
@@ -129,21 +137,24 @@ class BackgroundCompaction:
             compaction = await compactor.compact(session.id, budget, view)
         except Superseded:
             raise
-        except HoldfastError as error:
+        except Exception as error:
             await self._note_failure(session.id, standing, policy, error)
             raise
-        if standing.failures:
-            fresh = msgspec.structs.replace(standing, failures=0, stopped=None)
-            await self._store.patch(session.id, SessionPatch(custom=fresh.custom()))
+        await start_afresh(self._store, session)
         return compaction
 
     async def _note_failure(
-        self, session_id: SessionId, standing: SessionStanding, policy: CompactionPolicy, error: HoldfastError
+        self, session_id: SessionId, standing: SessionStanding, policy: CompactionPolicy, error: Exception
     ) -> None:
         failures = standing.failures + 1
         stopped = None
         if failures >= policy.failures:
-            stopped = f"Compaction failed {failures} times in a row and is not tried again: {error}"
+            stopped = f"Compaction failed {failures} times in a row and is not tried again: {_told(error)}"
             log.warning("session %s: %s", session_id, stopped)
         failed = msgspec.structs.replace(standing, failures=failures, stopped=stopped)
         await self._store.patch(session_id, SessionPatch(custom=failed.custom()))
+
+
+def _told(error: Exception) -> str:
+    """One sentence; an error that is not ours says too little without its kind."""
+    return str(error) if isinstance(error, HoldfastError) else f"It failed with {error!r}."

@@ -1,20 +1,26 @@
 """Carrying a plan out.
 
 The view is read, a strategy plans, the validator judges, the summaries are made with nothing locked
-and no transaction open, and one transaction records it all, guarded by the session's revision. If
-the session went on meanwhile, the finished plan is judged again on the view as it then is: what was
-said in between is behind everything the plan folds, and stays. If somebody else compacted it, the
-plan is given up. Until the commit nothing has changed, and after it everything has.
+and no transaction open, and one transaction records it all, guarded by the compaction that it was
+planned on: if somebody else compacted the session, or undid a compaction, the plan is given up. That
+the session goes on meanwhile is no reason to: a plan speaks of messages that are final, and what is
+said in between is behind them all, and stays. Until the commit nothing has changed, and after it
+everything has.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from threading import Thread
+from typing import TypeVar
 
 import msgspec
 
 from holdfast.compaction.budget import Budget
-from holdfast.compaction.errors import PlanRefused, SummaryFailed, Superseded
+from holdfast.compaction.errors import PlanRefused, StrategyFailed, SummaryFailed, Superseded
 from holdfast.compaction.extractive import extractive
 from holdfast.compaction.plan import Fold, Plan, plan_of
 from holdfast.compaction.ranges import covers
@@ -32,9 +38,10 @@ from holdfast.model.text import storable
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
 from holdfast.store.store import Store
 
+T = TypeVar("T")
+
 TIMEOUT_SECONDS = 180.0
-COMMIT_ATTEMPTS = 10
-"""How often a session may go on between a plan's last check and its commit."""
+"""How long planning may take, and how long making the summaries."""
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -69,7 +76,12 @@ class Compactor:
         view = view or await self.view(ref)
         if self._knows(view, budget):
             return None
-        return await asyncio.to_thread(self._planned, view, budget)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await _apart(partial(self._planned, view, budget))
+        except TimeoutError:
+            reason = f"it took longer than {self._timeout:g} seconds"
+            raise StrategyFailed(self._strategy.name, reason) from None
 
     async def compact(self, ref: SessionRef, budget: Budget, view: View | None = None) -> Compaction | None:
         """Shorten the session's view; None when there is nothing to gain."""
@@ -93,7 +105,10 @@ class Compactor:
         return plain
 
     def _planned(self, view: View, budget: Budget) -> Proposal | None:
-        plan = self._strategy.plan(view, budget, self._counter)
+        try:
+            plan = self._strategy.plan(view, budget, self._counter)
+        except Exception as error:  # a strategy is anybody's code, and its failure changes nothing
+            raise StrategyFailed(self._strategy.name, f"it failed with {error!r}") from error
         if plan is None:
             if view.tokens > budget.room and not isinstance(self._strategy, NoCompaction):
                 too_large = f"I6: the view takes {view.tokens:,} tokens where {budget.room:,} are allowed"
@@ -131,26 +146,36 @@ class Compactor:
         return text, self._counter.count(text) + MESSAGE_OVERHEAD
 
     async def _commit(self, ref: SessionRef, view: View, plan: Plan, budget: Budget) -> Compaction:
-        head = view.head
-        for _ in range(COMMIT_ATTEMPTS):
-            after = await asyncio.to_thread(validate, self._strategy.name, view, plan, budget)
-            touched = plan.touched
-            new = NewCompaction(
-                first_seq=touched[0][0],
-                last_seq=touched[-1][1],
-                strategy=self._strategy.name,
-                params=self._parameters,
-                summary=plan.summary,
-                tokens_before=view.tokens,
-                tokens_after=after.tokens,
-                tokenizer=self._counter.name,
-                parent_id=head,
-                edits=msgspec.structs.replace(plan, upto=view.last_seq).edits(),
-            )
-            try:
-                return await self._store.commit_compaction(ref, new, expected_revision=view.rev)
-            except RevisionConflict:
-                view = await self.view(ref)
-                if view.head != head:
-                    raise Superseded from None
-        raise PlanRefused(self._strategy.name, ["I8: the session changed too often while it was compacted"])
+        after = await asyncio.to_thread(validate, self._strategy.name, view, plan, budget)
+        touched = plan.touched
+        new = NewCompaction(
+            first_seq=touched[0][0],
+            last_seq=touched[-1][1],
+            strategy=self._strategy.name,
+            params=self._parameters,
+            summary=plan.summary,
+            tokens_before=view.tokens,
+            tokens_after=after.tokens,
+            tokenizer=self._counter.name,
+            parent_id=view.head,
+            edits=plan.edits(),
+        )
+        try:
+            return await self._store.commit_compaction(ref, new, planned_at=view.rev)
+        except RevisionConflict:
+            raise Superseded from None
+
+
+async def _apart(work: Callable[[], T]) -> T:
+    """What some work gives, in a thread of its own that nobody waits for at the end: it may have none."""
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    Thread(target=run, name="holdfast-planning", daemon=True).start()
+    return await asyncio.wrap_future(outcome)

@@ -18,6 +18,16 @@ class PlanRefused(HoldfastError):
         self.broken = tuple(broken)
 
 
+class StrategyFailed(HoldfastError):
+    """A strategy's own code failed, or did not come to an end."""
+
+    code = "strategy_failed"
+    status = 500
+
+    def __init__(self, strategy: str, reason: str) -> None:
+        super().__init__(f"The strategy {strategy!r} made no plan: {reason}. Nothing was changed.")
+
+
 class SummaryFailed(HoldfastError):
     code = "summary_failed"
     status = 502

@@ -1,16 +1,16 @@
 """A summary made of the session's own words, without a model.
 
-It keeps what a later reader cannot guess: what was asked, what was decided, what is still open, what
-went wrong, and the names of things (paths, identifiers, addresses, numbers with a meaning). The same
-messages always give the same summary. One that is summarised again is taken apart into its own
-sections first, so what it kept is not lost at once.
+It keeps what a later reader cannot guess: what was asked and on what terms, what was decided, what is
+still open, what went wrong, and the names of things (paths, identifiers, addresses, numbers with a
+meaning). The same messages always give the same summary. One that is summarised again is taken apart
+into its own sections first, so what it kept is not lost at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.compaction.summaries import SummaryRequest
 from holdfast.model.content import CompactionContent, PlanContent, TextContent, ToolContent
@@ -27,14 +27,21 @@ PER_LINE = 2
 """Tokens around one line."""
 
 SECTIONS = {
-    "Asked": 0.28,
-    "Decided": 0.26,
+    "Asked": 0.24,
+    "Required": 0.12,
+    "Decided": 0.24,
     "Open": 0.14,
-    "Failed": 0.10,
-    "Said": 0.10,
-    "Names": 0.12,
+    "Failed": 0.08,
+    "Said": 0.08,
+    "Names": 0.10,
 }
 """The sections in order, and the share of the summary each may take before another needs it."""
+
+PLEASANTRY = 16
+"""Letters below which a sentence that names nothing, orders nothing and reports nothing is one: "Thanks!"."""
+
+LISTED = "Listed"
+"""Names that only a tool gave back, which matter less than those that somebody said."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _DECIDED = re.compile(
@@ -43,12 +50,18 @@ _DECIDED = re.compile(
     r"root cause)\b",
     re.IGNORECASE,
 )
+_REQUIRED = re.compile(
+    r"\b(must(?: not)?|never|always|only|don't|do not|should(?: not|n't)?|prefer|make sure|as long as|"
+    r"until)\b",
+    re.IGNORECASE,
+)
 _OPEN = re.compile(
-    r"\?\s*$|\b(todo|fixme|open question|not yet|still (?:need|fail|open)\w*|next(?: step)?:|remains)\b",
+    r"\?\s*$|\b(todo|fixme|open question|not yet|still (?:need|fail|open)\w*|next(?: steps?)?(?=:)|"
+    r"remains)\b",
     re.IGNORECASE,
 )
 _FAILED = re.compile(
-    r"\b(\w*(?:error|exception)|failed|failure|refused|denied|timed out|traceback)\b", re.IGNORECASE
+    r"\b(\w*(?:error|exception)|fail(?:s|ed|ure)?|refused|denied|timed out|traceback)\b", re.IGNORECASE
 )
 # Every repetition is bounded, so that no text takes longer than its length.
 _NAME = re.compile(
@@ -71,28 +84,41 @@ async def extractive(request: SummaryRequest) -> str:
 
 def extract(messages: Sequence[Message], max_tokens: int, counter: TokenCounter) -> str:
     """A summary of at most `max_tokens`."""
-    found: dict[str, dict[str, None]] = {section: {} for section in SECTIONS}
-    for section, line in [each for message in messages for each in _lines(message)] or _begun(messages):
-        found[section].pop(line, None)  # what is said again counts as said now
-        found[section][line] = None
+    plan = next((each for each in reversed(messages) if isinstance(each.content, PlanContent)), None)
+    lines = [each for message in messages for each in _lines(message, plan)]
+    found = _found(lines or _begun(messages))
     shares = {section: int(max_tokens * share) for section, share in SECTIONS.items()}
-    kept = {section: _latest(list(found[section]), shares[section], counter) for section in SECTIONS}
+    kept = {section: _fitting(section, found, shares[section], counter) for section in SECTIONS}
     for section in SECTIONS:
         spare = max_tokens - counter.count(_written(kept))
         if spare > 0:
             room = counter.count("\n".join(kept[section])) + spare
-            kept[section] = _latest(list(found[section]), room, counter)
+            kept[section] = _fitting(section, found, room, counter)
     return _cut(_written(kept), max_tokens, counter)
 
 
-def _lines(message: Message) -> Iterator[tuple[str, str]]:
+def _found(lines: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The lines of each section, the one that matters most last."""
+    sections: dict[str, dict[str, int]] = {section: {} for section in (*SECTIONS, LISTED)}
+    for section, line in lines:
+        times = sections[section].pop(line, 0)  # what is said again counts as said now
+        sections[section][line] = times + 1
+    names = sections["Names"]
+    listed = [name for name in sections.pop(LISTED) if name not in names]
+    return {section: list(found) for section, found in sections.items()} | {
+        "Names": [*listed, *sorted(names, key=lambda name: names[name])]
+    }
+
+
+def _lines(message: Message, plan: Message | None) -> Iterator[tuple[str, str]]:
+    """What a message says to each section. Only the last plan counts: what others left open may be done."""
     match message.content:
         case CompactionContent(summary=summary):
             yield from _sections(summary)
         case TextContent(text=text) if message.role is not Role.TOOL:
             yield from _of_text(text, asked=message.role is Role.USER)
         case PlanContent(steps=steps):
-            for step in steps:
+            for step in steps if message is plan else ():
                 if isinstance(step, dict) and step.get("status") != "completed":
                     yield "Open", _one_line(str(step.get("content")))
         case ToolContent() as tool:
@@ -101,16 +127,20 @@ def _lines(message: Message) -> Iterator[tuple[str, str]]:
             yield from _names(f"{tool.title or ''} {tool.args}")
         case _:
             text = shown_text(message)
-            yield from (("Failed", line) for line in _failures(text))
-            yield from _names(text)
+            failures = _failures(text)
+            yield from (("Failed", line) for line in failures)
+            yield from _names(" ".join(failures))
+            yield from ((LISTED, name) for _, name in _names(text))
     for call in message.tool_calls:
-        yield from _names(f"{call.name} {call.arguments}")
+        yield from _names(str(call.arguments))
 
 
 def _of_text(text: str, *, asked: bool) -> Iterator[tuple[str, str]]:
     sentences = [line for each in _SENTENCE_END.split(text) if (line := _one_line(each))]
     for number, sentence in enumerate(sentences):
-        if asked and (number == 0 or sentence.endswith("?")):
+        if asked and (_REQUIRED.search if number else _REQUIRED.match)(sentence):
+            yield "Required", sentence
+        elif asked and (sentence.endswith("?") or (number == 0 and not _is_pleasantry(sentence))):
             yield "Asked", sentence
         elif _OPEN.search(sentence):
             yield "Open", sentence
@@ -118,9 +148,14 @@ def _of_text(text: str, *, asked: bool) -> Iterator[tuple[str, str]]:
             yield "Failed", sentence
         elif _DECIDED.search(sentence):
             yield "Decided", sentence
-        elif number in (0, len(sentences) - 1):
+        elif number in (0, len(sentences) - 1) and not _is_pleasantry(sentence):
             yield "Said", sentence
     yield from _names(text)
+
+
+def _is_pleasantry(sentence: str) -> bool:
+    short = len(sentence) < PLEASANTRY and sentence.isascii()
+    return short and not _NAME.search(sentence)
 
 
 def _failures(text: str) -> list[str]:
@@ -162,9 +197,13 @@ def _begun(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [("Said", line) for message in messages if (line := _one_line(shown_text(message)))]
 
 
-def _latest(lines: Sequence[str], tokens: int, counter: TokenCounter) -> list[str]:
-    """The latest lines that fit, behind the first one of all, which said what it is about."""
-    first, rest = lines[:1], lines[1:]
+def _fitting(
+    section: str, found: Mapping[str, Sequence[str]], tokens: int, counter: TokenCounter
+) -> list[str]:
+    """The last lines that fit, behind the first one of all, which said what it is about."""
+    lines = found[section]
+    opening = 0 if section == "Names" else 1
+    first, rest = lines[:opening], lines[opening:]
     left = tokens - sum(counter.count(line) + PER_LINE for line in first)
     start = len(rest)
     while start and (left := left - counter.count(rest[start - 1]) - PER_LINE) >= 0:

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from holdfast.compaction.plan import Fold, Plan, Replacement, plan_of
-from holdfast.compaction.ranges import Ranges, contains, covers, union
+from holdfast.compaction.ranges import Ranges, contains, covers, overlap, union, without
 from holdfast.errors import NotFound
 from holdfast.model.ids import CompactionId
 from holdfast.model.records import Compaction
@@ -75,6 +75,29 @@ def layout_of(chain: Sequence[Compaction]) -> Layout:
     for compaction in chain:
         layout = layout.after(plan_of(compaction), compaction)
     return layout
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Messages in a row that are not shown, and for which no summary stands."""
+
+    first_seq: int
+    last_seq: int
+    compaction: Compaction
+    """The latest that left out some of them."""
+
+
+def gaps_of(chain: Sequence[Compaction]) -> list[Gap]:
+    """What these compactions, of which each was planned on the one before it, leave out of the view."""
+    layout = layout_of(chain)
+    dropped = without(layout.hidden, union(*(each.fold.ranges for each in layout.summaries)))
+    latest = [(plan_of(each).dropped, each) for each in reversed(chain)]
+    return [Gap(*seqs, next(each for ranges, each in latest if overlap(ranges, (seqs,)))) for seqs in dropped]
+
+
+def shortened_by(chain: Sequence[Compaction]) -> dict[int, Compaction]:
+    """The messages of which less is shown, and the latest of these compactions that shortened each."""
+    latest = {each.seq: compaction for compaction in chain for each in plan_of(compaction).replaced}
+    return {seq: latest[seq] for seq in sorted(layout_of(chain).replaced)}
 
 
 class Linked(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.compactor import Compactor, Proposal
 from holdfast.compaction.policy import CompactionPolicy
@@ -10,14 +12,24 @@ from holdfast.compaction.tokens import default_counter
 from holdfast.compaction.view import View
 from holdfast.compaction.views import read_view
 from holdfast.model.records import Compaction
-from holdfast.model.session import Session
+from holdfast.model.session import Session, SessionPatch
 from holdfast.store.store import Store
 
 
 async def compact_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Compaction | None:
     """Shorten what a model is shown of a session; None when there is nothing to gain."""
     compactor, budget, view = await _prepared(store, session, policy)
-    return await compactor.compact(session.id, budget, view)
+    compaction = await compactor.compact(session.id, budget, view)
+    await start_afresh(store, session)
+    return compaction
+
+
+async def start_afresh(store: Store, session: Session) -> None:
+    """Forget earlier failures, after a compaction that did not fail: it is tried by itself again."""
+    standing = SessionStanding.of(session)
+    if standing.failures:
+        fresh = msgspec.structs.replace(standing, failures=0, stopped=None)
+        await store.patch(session.id, SessionPatch(custom=fresh.custom()))
 
 
 async def propose_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Proposal | None:

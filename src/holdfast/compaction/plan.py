@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.compaction.ranges import Ranges, covers, union, without
+from holdfast.compaction.ranges import Ranges, contains, covers, union, without
 from holdfast.model.records import Compaction
 
 
@@ -72,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Plan(
             folds=(*(fold for fold in self.folds if not covers(removed, fold.ranges)), *later.folds),
             replaced=(
-                *(e for e in self.replaced if e.seq not in again and without(((e.seq, e.seq),), removed)),
+                *(e for e in self.replaced if e.seq not in again and not contains(removed, e.seq)),
                 *later.replaced,
             ),
             dropped=union(without(self.dropped, removed), later.dropped),

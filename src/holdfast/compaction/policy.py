@@ -1,6 +1,6 @@
-"""When an agent's sessions are compacted, and how: `[agents.NAME.compaction]` in the settings.
+"""When sessions are compacted, and how: `compaction` in the tables of agents and of contexts.
 
-[agents.helper.compaction]
+[contexts.default.compaction]
 window = 200000
 share = 0.8
 strategy = { name = "summarize", keep_recent_turns = 5 }
@@ -9,6 +9,7 @@ strategy = { name = "summarize", keep_recent_turns = 5 }
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -21,19 +22,41 @@ from holdfast.compaction.strategy import CompactionStrategy
 from holdfast.compaction.summaries import Summarizer
 from holdfast.compaction.view import View
 from holdfast.errors import InvalidInput
+from holdfast.model.session import Session
 
-Policies: TypeAlias = "Callable[[str], CompactionPolicy | None]"
-"""The policy of an agent; None for one whose sessions are left alone."""
+Policies: TypeAlias = "Callable[[Session], CompactionPolicy | None]"
+"""The policy of a session; None for one that is left alone."""
 
 
-def policies_of(agents: Mapping[str, Mapping[str, Any]]) -> Policies:
-    """The policies in the agents' tables of the settings."""
-    known = {
+def policies_of(
+    agents: Mapping[str, Mapping[str, Any]], contexts: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> Policies:
+    """What the settings say for a session: of its context where a model answers in it, else of its agent."""
+    of_agents, of_contexts = _policies_in(agents), _policies_in(contexts)
+
+    def policy(session: Session) -> CompactionPolicy | None:
+        context = session.agent_context_id
+        if context is None:
+            return of_agents.get(session.agent)
+        # The id of a context that is stored is opaque; its sessions have the context's name for their agent.
+        return of_contexts.get(context if context in contexts else session.agent)
+
+    return policy
+
+
+def policy_of(
+    session: Session, agents: Mapping[str, Mapping[str, Any]], contexts: Mapping[str, Mapping[str, Any]]
+) -> CompactionPolicy:
+    """The policy of a session for which the settings need not have one."""
+    return policies_of(agents, contexts)(session) or CompactionPolicy()
+
+
+def _policies_in(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, CompactionPolicy]:
+    return {
         name: CompactionPolicy.of(table["compaction"])
-        for name, table in agents.items()
+        for name, table in tables.items()
         if "compaction" in table
     }
-    return known.get
 
 
 class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

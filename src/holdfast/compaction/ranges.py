@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import chain
 from typing import TypeAlias
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -15,13 +16,18 @@ def ranges_of(seqs: Iterable[int]) -> Ranges:
 
 
 def union(*many: Iterable[tuple[int, int]]) -> Ranges:
+    ordered = sorted(chain.from_iterable(many))
+    if not ordered:
+        return ()
     joined: list[tuple[int, int]] = []
-    for first, last in sorted(each for ranges in many for each in ranges):
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
-        else:
-            joined.append((first, last))
-    return tuple(joined)
+    begin, end = ordered[0]
+    for first, last in ordered:
+        if first > end + 1:
+            joined.append((begin, end))
+            begin, end = first, last
+        elif last > end:
+            end = last
+    return (*joined, (begin, end))
 
 
 def without(whole: Ranges, taken: Ranges) -> Ranges:

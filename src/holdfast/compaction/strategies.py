@@ -1,4 +1,4 @@
-"""The strategies, by name.
+"""The strategies, by name: ours, and those that other packages bring.
 
 `pipeline` tries the cheap ones first and stops as soon as the view is small enough. `hard_clear`
 forgets without a summary, and is used only where somebody names it.
@@ -12,18 +12,21 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.compaction.budget import Budget
+from holdfast.compaction.installed import installed_names, installed_strategy
+from holdfast.compaction.items import Atom
 from holdfast.compaction.plan import Fold, Plan, Replacement
 from holdfast.compaction.strategy import (
     CompactionStrategy,
     Configured,
     Keep,
+    from_a_beginning,
     older,
     only_a_summary,
     saves_enough,
     together,
 )
 from holdfast.compaction.tool_results import ToolResult, cleared, older_results, shortened
-from holdfast.compaction.view import Atom, View
+from holdfast.compaction.view import View
 from holdfast.errors import InvalidInput
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
 
@@ -83,7 +86,7 @@ class ToolResultTrim(Configured, frozen=True, kw_only=True, forbid_unknown_field
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         replaced = [
             (result, replacement)
-            for result in older_results(view, self.keep_last, self.exclude)
+            for result in older_results(view.results, self.keep_last, self.exclude)
             if (replacement := shortened(result, self.max_chars, self.head, self.tail, counter))
         ]
         return _replacing(view, replaced)
@@ -104,7 +107,7 @@ class ToolResultClear(Configured, frozen=True, kw_only=True, forbid_unknown_fiel
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         if view.tokens < self.trigger:
             return None
-        replaced = cleared(older_results(view, self.keep, self.exclude), self.placeholder, counter)
+        replaced = cleared(older_results(view.results, self.keep, self.exclude), self.placeholder, counter)
         if _saved(replaced) < self.clear_at_least:
             return None
         return _replacing(view, replaced)
@@ -244,7 +247,10 @@ def strategy_of(spec: str | Mapping[str, Any]) -> CompactionStrategy:
     fields = {"name": spec} if isinstance(spec, str) else dict(spec)
     wanted = str(fields.pop("name", ""))
     if _spelled(wanted) not in _MEANT:
-        raise InvalidInput(f"There is no strategy {wanted!r}; there are {', '.join(STRATEGIES)}.")
+        if (brought := installed_strategy(wanted, fields)) is not None:
+            return brought
+        known = ", ".join([*STRATEGIES, *installed_names()])
+        raise InvalidInput(f"There is no strategy {wanted!r}; there are {known}.")
     name, renamed = _MEANT[_spelled(wanted)]
     given = {renamed.get(key, key): value for key, value in fields.items()}
     try:
@@ -294,10 +300,11 @@ def _fold(atoms: Sequence[Atom], summary_budget: int, instructions: str | None) 
 
 
 def _tokens(atoms: Sequence[Atom]) -> int:
-    return sum(atom.tokens for atom in atoms)
+    return sum([atom.tokens for atom in atoms])
 
 
-def _dropping(view: View, atoms: Sequence[Atom]) -> Plan | None:
+def _dropping(view: View, older_ones: Sequence[Atom]) -> Plan | None:
+    atoms = from_a_beginning(view, older_ones)
     return Plan(dropped=together(atoms)) if saves_enough(view, _tokens(atoms)) else None
 
 

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import msgspec
 
 from holdfast.compaction.budget import Budget
+from holdfast.compaction.items import Atom
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.ranges import Ranges, union
 from holdfast.compaction.validator import MIN_SAVING
-from holdfast.compaction.view import Atom, Kind, View
+from holdfast.compaction.view import View
 from holdfast.errors import InvalidInput
 from holdfast.model.message import Role
 from holdfast.model.tokens import TokenCounter
@@ -81,19 +82,45 @@ def older(view: View, boundary: int, *, room: int, added: int = 0, summaries: bo
     for atom in view.atoms:
         if atom.last >= boundary and tokens <= room:
             break
-        if atom.fixed or (atom.is_summary and not summaries):
+        if atom.fixed or (not summaries and atom.is_summary):
             continue
         taken.append(atom)
         tokens -= atom.tokens
     return taken
 
 
+def from_a_beginning(view: View, taken: Sequence[Atom]) -> list[Atom]:
+    """What to leave out so that a person's words or a summary come first, and not half of an answer.
+
+    The rest of an answer goes with its question. Where something in it must stay, its question does.
+    """
+    if not taken:
+        return []
+    gone = {atom.last for atom in taken}
+    rest: list[Atom] = []
+    question: Atom | None = None
+    for atom in view.atoms:
+        if atom.last in gone:
+            question = atom if _begins(atom) else question
+        elif _begins(atom):
+            return [*taken, *rest]
+        elif not atom.fixed:
+            rest.append(atom)
+        elif atom.items[0].message.role is Role.AGENT:
+            break
+    return [atom for atom in taken if atom is not question]
+
+
+def _begins(atom: Atom) -> bool:
+    return atom.is_summary or atom.items[0].message.role is Role.USER
+
+
 def together(atoms: Sequence[Atom]) -> Ranges:
-    return union(each for atom in atoms for item in atom.items for each in item.ranges)
+    return union([each for atom in atoms for item in atom.items for each in item.ranges])
 
 
 def only_a_summary(atoms: Sequence[Atom]) -> bool:
-    return len(atoms) == 1 and atoms[0].items[0].kind is Kind.SUMMARY
+    return len(atoms) == 1 and atoms[0].is_summary
 
 
 def saves_enough(view: View, saved: int) -> bool:

@@ -6,15 +6,14 @@ with everything that came of it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from holdfast.compaction.items import SYNTHETIC, Atom, Item
 from holdfast.compaction.plan import Replacement
-from holdfast.compaction.view import Item, Kind, View
 from holdfast.model.content import Content, TextContent, ToolContent
 from holdfast.model.message import Message, Role
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter, message_tokens
@@ -22,8 +21,7 @@ from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter, message_tokens
 OUTPUT_LIMIT = 2_000
 """Characters of a tool's output that a summariser is shown."""
 
-
-_LOOKS_LIKE_TOOL = re.compile(rb'"type"\s*:\s*"tool"')
+_USER = Role.USER
 
 
 class ToolResult(msgspec.Struct, frozen=True, gc=False):
@@ -31,10 +29,31 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
     tool: str
 
 
-def older_results(view: View, keep: int, exclude: Sequence[str]) -> list[ToolResult]:
-    """The results that may be changed, without the latest `keep` and those of excluded tools."""
-    found = _changeable(view)
-    return [result for result in found[: max(0, len(found) - keep)] if result.tool not in exclude]
+def results_of(atoms: Iterable[Atom]) -> list[ToolResult]:
+    """The results that may be shortened, in the order in which they came."""
+    found: list[ToolResult] = []
+    tools: dict[str, str] = {}
+    for atom in atoms:
+        if atom.fixed:
+            continue
+        for item in atom.items:
+            message = item.message
+            if message.tool_calls:  # the first of its atom
+                tools = {call.id: call.name for call in message.tool_calls}
+            elif message.tool_call_id is not None:
+                if item.kind is not SYNTHETIC:
+                    found.append(ToolResult(item, tools.get(message.tool_call_id, "")))
+            elif message.role is not _USER and message.content_type == "tool":
+                content = message.content
+                if isinstance(content, ToolContent):
+                    found.append(ToolResult(item, content.tool))
+    found.sort(key=_place)
+    return found
+
+
+def older_results(results: Sequence[ToolResult], keep: int, exclude: Sequence[str]) -> list[ToolResult]:
+    """The results without the latest `keep` and those of excluded tools."""
+    return [result for result in results[: max(0, len(results) - keep)] if result.tool not in exclude]
 
 
 def shortened(
@@ -71,28 +90,6 @@ def cleared(
 def _without_middle(text: str, head: int, tail: int) -> str:
     note = f"\n[… {len(text) - head - tail:,} characters are left out here; the original is stored …]\n"
     return text[:head] + note + text[len(text) - tail :]
-
-
-def _changeable(view: View) -> list[ToolResult]:
-    found: list[ToolResult] = []
-    for atom in view.atoms:
-        if atom.fixed or (len(atom.items) == 1 and atom.items[0].message.role is Role.USER):
-            continue
-        tools: dict[str, str] = {}
-        for item in atom.items:
-            message = item.message
-            if message.tool_calls:
-                tools |= {call.id: call.name for call in message.tool_calls}
-            elif item.kind is Kind.SYNTHETIC:
-                continue
-            elif message.tool_call_id is not None:
-                found.append(ToolResult(item, tools.get(message.tool_call_id, "")))
-            elif _LOOKS_LIKE_TOOL.search(message.content_json):
-                content = message.content
-                if isinstance(content, ToolContent):
-                    found.append(ToolResult(item, content.tool))
-    found.sort(key=_place)
-    return found
 
 
 def _output(content: Content) -> str:

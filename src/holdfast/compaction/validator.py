@@ -3,13 +3,14 @@
 Fourteen things are true of every compaction. Those that a plan can break are checked here, before
 anything is written; the others hold by how the compactor commits and the store keeps:
 
-- I1 a tool result has its call before it, a call has its results or is pending at the end, and a
-  call with its results is folded whole. I2 a call that was never answered blocks nothing.
+- I1 a tool result stands right after its call and is the only one, a call has its results or is
+  pending at the end, and a call with its results is folded whole; where a person's words or a
+  summary came first, they still do. I2 a call that was never answered blocks nothing.
 - I3 system and pinned messages stay, byte for byte and in order. I4 so does the last user message.
 - I5 originals are never changed: a plan can only name messages that are shown.
 - I6 the view fits the budget. I7 it becomes smaller, by a share that is worth it.
-- I8 one transaction, guarded by the revision; I9 nothing new, no second record; I10 no summary, no
-  change; I11 what arrives meanwhile stays: `compactor`.
+- I8 one transaction, guarded by the compaction it was planned on; I9 nothing new, no second record;
+  I10 no summary, no change; I11 what arrives meanwhile stays: `compactor`.
 - I12 the same records give the same bytes: `view`. I13 expand and undo are exact, I14 the count is
   that of the records: the store.
 """
@@ -17,15 +18,14 @@ anything is written; the others hold by how the compactor commits and the store 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterator, Sequence, Set
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.errors import PlanRefused
+from holdfast.compaction.items import Atom, Item
 from holdfast.compaction.plan import Plan
-from holdfast.compaction.ranges import Ranges, covers, overlap, size, union, without
-from holdfast.compaction.view import Atom, Item, Kind, View, answers
+from holdfast.compaction.ranges import Ranges, overlap, ranges_of, size, union, without
+from holdfast.compaction.view import View, answers
 from holdfast.model.message import Message, Role
 
 MIN_SAVING = 0.05
@@ -33,12 +33,20 @@ MIN_SAVING = 0.05
 of the view costs the provider's cache of it."""
 
 
+_USER, _AGENT = Role.USER, Role.AGENT  # named once each: see `items`
+
+
 def validate(strategy: str, view: View, plan: Plan, budget: Budget) -> View:
     """The view as the plan leaves it, or `PlanRefused`."""
     if broken := list(_ill_aimed(view, plan)):
         raise PlanRefused(strategy, broken)
     after = view.after(plan)
-    broken = [*_lost(view, after), *malformed(after.messages), *_too_large(view, after, budget)]
+    broken = [
+        *_lost(view, after),
+        *malformed(after.messages),
+        *_headless(view, after),
+        *_too_large(view, after, budget),
+    ]
     if broken:
         raise PlanRefused(strategy, broken)
     return after
@@ -46,28 +54,49 @@ def validate(strategy: str, view: View, plan: Plan, budget: Budget) -> View:
 
 def malformed(messages: Sequence[Message]) -> Iterator[str]:
     """What a model would refuse about calls and results (I1, I2)."""
-    unanswered: Counter[str] = Counter()
     called: set[str] = set()
-    calling = False
+    beside: set[str] = set()
+    """The calls of the message that this one stands right after, or beside the results of."""
+    unanswered: set[str] = set()
+    waiting: list[str] = []
+    """Calls that were passed over: they may be pending, where nothing else is said."""
     for message in messages:
         if (call_id := answers(message)) is not None:
             if call_id not in called:
                 yield f"I1: message {message.seq} is the result of {call_id!r}, which is not called before it"
-            unanswered[call_id] = max(0, unanswered[call_id] - 1)
-        elif message.role in (Role.USER, Role.AGENT) and not (calling and message.tool_calls):
-            for call_id in +unanswered:
+            elif call_id not in beside:
+                yield f"I1: message {message.seq} does not stand right after the call {call_id!r}"
+            elif call_id not in unanswered:
+                yield f"I1: message {message.seq} is a second result of the call {call_id!r}"
+            unanswered.discard(call_id)
+            continue
+        waiting += sorted(unanswered)
+        if waiting and not message.tool_calls and (message.role is _USER or message.role is _AGENT):
+            for call_id in waiting:
                 yield f"I1: the call {call_id!r} is not answered before message {message.seq}"
-            unanswered.clear()
-        calling = bool(message.tool_calls)
-        for call_id in {call.id for call in message.tool_calls}:
-            called.add(call_id)
-            unanswered[call_id] += 1
+            waiting.clear()
+        beside = {call.id for call in message.tool_calls}
+        unanswered = beside.copy()
+        called |= beside
+
+
+def begins_with_an_answer(messages: Iterable[Message]) -> bool:
+    """Whether the agent speaks first, which some models refuse."""
+    for message in messages:
+        if message.role is _AGENT:
+            return True
+        if message.role is _USER or message.content_type == "compaction":
+            return False
+    return False
 
 
 def _ill_aimed(view: View, plan: Plan) -> Iterator[str]:
     """What the plan says about messages that it may not touch (I1, I3, I4, I5)."""
     removals: list[Ranges] = [*(fold.ranges for fold in plan.folds), plan.dropped]
-    replaced = union((each.seq, each.seq) for each in plan.replaced)
+    if any(union(ranges) != ranges for ranges in removals):
+        yield "I5: its ranges are not in order, or not the fewest that say the same"
+        return
+    replaced = ranges_of(each.seq for each in plan.replaced)
     touched = union(replaced, *removals)
     if not touched:
         yield "I7: it does nothing"
@@ -78,42 +107,54 @@ def _ill_aimed(view: View, plan: Plan) -> Iterator[str]:
     if unknown := without(touched, shown):
         yield f"I5: messages {_spelled(unknown)} are not in the view"
         return
-    edits = sorted((*each, number) for number, ranges in enumerate(removals) for each in ranges)
-    folded: list[list[Item]] = [[] for _ in removals]
+    removed_by = _Removals(removals)
+    folded: list[list[Atom]] = [[] for _ in removals]
     for atom in view.atoms:
-        hit = {_edit_at(edits, first) for item in atom.items for first, _ in item.ranges}
-        if hit != {None}:
-            yield from _ill_treated(atom, hit, removals)
-            for number in hit - {None}:
-                folded[number or 0] += atom.items
-        elif atom.fixed and replaced and overlap(seqs := _seqs(atom), replaced):
-            yield f"I3: messages {_spelled(seqs)} must stay as they are, and would be shortened"
-        elif atom.is_summary and replaced and overlap(_seqs(atom), replaced):
-            yield "I5: a message that is not shown cannot be shortened"
-    for items in folded[: len(plan.folds)]:
-        if len(items) == 1 and items[0].kind is Kind.SUMMARY:
+        hit = {removed_by.number(*each) for item in atom.items for each in item.ranges}
+        if hit != _UNTOUCHED:
+            yield from _ill_treated(atom, hit)
+            for number in hit - {None, PARTLY}:
+                folded[number or 0].append(atom)
+        elif replaced and (atom.fixed or atom.is_summary) and overlap(seqs := atom.ranges, replaced):
+            if atom.fixed:
+                yield f"I3: messages {_spelled(seqs)} must stay as they are, and would be shortened"
+            else:
+                yield "I5: a message that is not shown cannot be shortened"
+    for atoms in folded[: len(plan.folds)]:
+        if len(atoms) == 1 and atoms[0].is_summary:
             yield "I9: a summary alone would be summarised again"
 
 
-def _edit_at(edits: Sequence[tuple[int, int, int]], seq: int) -> int | None:
-    """The number of the removal that takes a message away."""
-    at = bisect_right(edits, seq, key=_first) - 1
-    return edits[at][2] if at >= 0 and seq <= edits[at][1] else None
+PARTLY = -1
+"""In the place of a removal's number: it takes away some of the messages, and leaves others."""
+
+_UNTOUCHED = frozenset({None})
 
 
-def _ill_treated(atom: Atom, hit: Set[int | None], removals: Sequence[Ranges]) -> Iterator[str]:
-    seqs = _seqs(atom)
+class _Removals:
+    """Which of a plan's removals takes a message away; no two speak of the same one."""
+
+    def __init__(self, removals: Sequence[Ranges]) -> None:
+        edits = sorted((*each, number) for number, ranges in enumerate(removals) for each in ranges)
+        self._firsts = [first for first, _, _ in edits]
+        self._edits = edits
+
+    def number(self, first: int, last: int) -> int | None:
+        """The one that takes all of a range away; None when none takes any."""
+        at = bisect_right(self._firsts, last) - 1
+        if at < 0:
+            return None
+        begin, end, number = self._edits[at]
+        if first > end:
+            return None
+        return number if begin <= first and last <= end else PARTLY
+
+
+def _ill_treated(atom: Atom, hit: Set[int | None]) -> Iterator[str]:
     if atom.fixed:
-        yield f"I3: messages {_spelled(seqs)} must stay as they are, and would be removed"
-    elif len(hit) > 1 or not covers(removals[next(iter(hit)) or 0], seqs):
-        yield f"I1: messages {_spelled(seqs)} belong together, and would be parted"
-
-
-def _seqs(atom: Atom) -> Ranges:
-    return union(each for item in atom.items for each in item.ranges)
-
-
-_first = itemgetter(0)
+        yield f"I3: messages {_spelled(atom.ranges)} must stay as they are, and would be removed"
+    elif len(hit) > 1 or PARTLY in hit:
+        yield f"I1: messages {_spelled(atom.ranges)} belong together, and would be parted"
 
 
 def _lost(before: View, after: View) -> Iterator[str]:
@@ -121,6 +162,12 @@ def _lost(before: View, after: View) -> Iterator[str]:
     kept = [item.message for item in _kept(before)]
     if kept != [item.message for item in _kept(after)]:
         yield "I3: the system and pinned messages, or the last user message, are not as they were"
+
+
+def _headless(before: View, after: View) -> Iterator[str]:
+    """An answer at the beginning, where there was a question or a summary (I1)."""
+    if not begins_with_an_answer(before.messages) and begins_with_an_answer(after.messages):
+        yield "I1: the view would begin with what the agent said, and not with a person's words or a summary"
 
 
 def _kept(view: View) -> Iterator[Item]:

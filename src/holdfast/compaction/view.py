@@ -1,27 +1,29 @@
 """What a model is shown of a session.
 
 A view is made from a layout and the stored messages that it shows, and is always well formed: a
-call's results stand before whatever was said next, however late they came, because models refuse
-them elsewhere; a call that was not answered by then gets a result that says so, and the result of a
-call that is not shown becomes a note. Making it again gives the same bytes.
+call's results stand right after it, one for each call, however late they came and whatever else was
+recorded in between, because models refuse them elsewhere; a call that was not answered when the
+conversation went on gets a result that says so, and a result of a call that is not shown, or has
+one already, becomes a note. Making it again gives the same bytes.
 
 A call and its results are one atom: they are shown together or not at all. An item is fixed when no
-plan may touch it: system and pinned messages, what the person said last, and whatever is not over.
+plan may touch it: what the system said, pinned messages, what the person said last, and whatever is
+not over.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence, Set
-from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
 
 import msgspec
 
+from holdfast.compaction.items import SHORTENED, STORED, SUMMARY, SYNTHETIC, Atom, Item
 from holdfast.compaction.layout import Layout, Standing
 from holdfast.compaction.plan import Plan, Replacement
-from holdfast.compaction.ranges import Ranges
+from holdfast.compaction.tool_results import ToolResult, results_of
 from holdfast.model.content import CompactionContent, TextContent
 from holdfast.model.ids import CompactionId
 from holdfast.model.message import Message, Role
@@ -30,42 +32,10 @@ from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter, message_tokens
 INTERRUPTED = "[interrupted: this call was never answered]"
 STILL_RUNNING = "[still running: the result of this call will come later]"
 
+REPORTS = frozenset({"tool", "plan", "question"})
+"""What an agent did, means to do or asked is recorded under the system's role, too, and binds nobody."""
 
-class Kind(StrEnum):
-    STORED = "stored"
-    """A message as it was said."""
-    SHORTENED = "shortened"
-    """A message with other content than it was said with."""
-    SUMMARY = "summary"
-    SYNTHETIC = "synthetic"
-    """A result that was never given."""
-
-
-class Item(msgspec.Struct, frozen=True, gc=False):  # there are many, and none can refer to itself
-    message: Message
-    tokens: int
-    ranges: Ranges
-    """The stored messages it stands for."""
-    kind: Kind = Kind.STORED
-    fixed: bool = False
-    level: int = 0
-
-
-_SAID = frozenset({Kind.STORED, Kind.SHORTENED})
-
-
-class Atom(msgspec.Struct, frozen=True, gc=False):
-    """Items that stay together."""
-
-    items: tuple[Item, ...]
-    last: int
-    """The place of the last one in the view."""
-    fixed: bool
-    tokens: int
-
-    @property
-    def is_summary(self) -> bool:
-        return self.items[0].kind is Kind.SUMMARY
+_SYSTEM, _USER, _AGENT = Role.SYSTEM, Role.USER, Role.AGENT  # named once each: see `items`
 
 
 class View:
@@ -101,6 +71,11 @@ class View:
         """What a plan may remove or keep as a whole, by where it ends."""
         return _atoms(self._composed)
 
+    @cached_property
+    def results(self) -> list[ToolResult]:
+        """What tools gave back, as far as a plan may shorten it, in order."""
+        return results_of(self.atoms)
+
     @property
     def messages(self) -> list[Message]:
         """What the model is sent."""
@@ -108,7 +83,7 @@ class View:
 
     @cached_property
     def tokens(self) -> int:
-        return sum(item.tokens for item in self.items)
+        return sum([item.tokens for item in self.items])
 
     def after(self, plan: Plan) -> View:
         """The view as the plan would leave it; a summary not yet made takes the room it was given."""
@@ -129,17 +104,18 @@ class View:
     def _shortened(self, replaced: Sequence[Replacement]) -> Composition:
         """The same composition with some messages shortened: nothing else moves."""
         items = list(self.items)
-        places = {item.message.seq: place for place, item in enumerate(items) if item.kind in _SAID}
-        for each in replaced:
-            place = places[each.seq]
-            message = items[place].message
-            if items[place].kind is Kind.STORED:
-                items[place] = _shortened(message, each, self.counter)
+        wanted = {each.seq: each for each in replaced}
+        for place, item in enumerate(items):
+            message = item.message
+            if message.seq not in wanted:
                 continue
-            original = self._stored[bisect_left(self._stored, each.seq, key=_seq)]
-            shown = _shortened(original, each, self.counter)
-            is_note = original.tool_call_id is not None and message.tool_call_id is None
-            items[place] = _note_of_result(shown, self.counter) if is_note else shown
+            if item.kind is STORED:
+                items[place] = _shortened(message, wanted[message.seq], self.counter)
+            elif item.kind is SHORTENED:
+                original = self._stored[bisect_left(self._stored, message.seq, key=_seq)]
+                shown = _shortened(original, wanted[message.seq], self.counter)
+                is_note = original.tool_call_id is not None and message.tool_call_id is None
+                items[place] = _note_of_result(shown, self.counter) if is_note else shown
         return msgspec.structs.replace(self._composed, items=items)
 
 
@@ -151,154 +127,134 @@ def answers(message: Message) -> str | None:
 class _Call:
     """A message that calls tools, and what has come back so far."""
 
-    __slots__ = ("caller", "unanswered")
+    __slots__ = ("results", "unanswered")
 
-    def __init__(self, caller: int, unanswered: list[str]) -> None:
-        self.caller = caller
+    def __init__(self, unanswered: list[str]) -> None:
+        self.results: list[Item] = []
         self.unanswered = unanswered
 
 
 class Composition(msgspec.Struct, frozen=True):
     items: list[Item]
-    calls: dict[int, list[int]]
-    """The places of each call and its results."""
+    calls: dict[int, int]
+    """By the place of a message that calls tools, the place behind its last result."""
     pending: set[int]
-    """Which of the calls are still waited for."""
+    """The places of those that are still waited for."""
 
 
 def _composed(layout: Layout, stored: Sequence[Message], counter: TokenCounter) -> Composition:
     drafts = _drafts(layout, stored, counter)
     if not any(message.tool_calls or message.tool_call_id is not None for message in stored):
         return Composition(drafts, {}, set())
-    calls, owners = _paired(drafts)
-    moved_on = _moved_on(drafts) if calls else {}
-    inserted: dict[int, list[tuple[int, Item]]] = {}
-    """By place, the callers and results that go before it."""
-    late: set[int] = set()
-    for place, call in owners.items():
-        if (before := moved_on.get(call.caller)) is not None and before < place:
-            inserted.setdefault(before, []).append((call.caller, drafts[place]))
-            late.add(place)
-    pending: set[int] = set()
-    for call in calls:
-        if not call.unanswered:
-            continue
-        caller = drafts[call.caller].message
-        awaited = caller.metadata.get("pending") is True
-        if awaited or call.caller not in moved_on:
-            pending.add(call.caller)
-        if call.caller in moved_on:
-            note = STILL_RUNNING if awaited else INTERRUPTED
-            given = [(call.caller, _never_given(caller, each, note, counter)) for each in call.unanswered]
-            inserted.setdefault(moved_on[call.caller], []).extend(given)
-    return Composition(*_arranged(drafts, owners, late, inserted, counter), pending)
+    return _arranged(drafts, *_paired(drafts), counter)
 
 
 def _atoms(composed: Composition) -> list[Atom]:
-    """The atoms, by where they end."""
-    items = composed.items
-    in_calls = {place for places in composed.calls.values() for place in places}
-    atoms = [
-        Atom((item,), place, item.fixed, item.tokens)
-        for place, item in enumerate(items)
-        if place not in in_calls
-    ]
-    for caller, places in composed.calls.items():
-        together = tuple(items[place] for place in places)
-        fixed = caller in composed.pending or any(item.fixed for item in together)
-        atoms.append(Atom(together, places[-1], fixed, sum(item.tokens for item in together)))
-    atoms.sort(key=_last)
+    """The atoms, in order."""
+    items, calls = composed.items, composed.calls
+    atoms: list[Atom] = []
+    end = 0
+    for place, item in enumerate(items):
+        if place < end:
+            continue
+        if place not in calls:
+            atoms.append(Atom((item,), place, item.fixed, item.tokens))
+            continue
+        end = calls[place]
+        fixed, tokens = place in composed.pending, 0
+        together = items[place:end]
+        for each in together:
+            fixed = fixed or each.fixed
+            tokens += each.tokens
+        atoms.append(Atom(tuple(together), end - 1, fixed, tokens))
     return atoms
 
 
 def _drafts(layout: Layout, stored: Sequence[Message], counter: TokenCounter) -> list[Item]:
     """The items in order, each by itself."""
-    said = max((message.seq for message in stored if message.role is Role.USER), default=0)
+    said = next((message.seq for message in reversed(stored) if message.role is _USER), 0)
     replaced = layout.replaced
     drafts: list[Item] = []
-    summaries = iter(layout.summaries)
-    upcoming = next(summaries, None)
     for message in stored:
-        while upcoming is not None and upcoming.first_seq < message.seq:
-            drafts.append(_summary(upcoming))
-            upcoming = next(summaries, None)
-        if message.seq in replaced:
-            drafts.append(_shortened(message, replaced[message.seq], counter))
-            continue
         seq = message.seq
+        if seq in replaced:
+            drafts.append(_shortened(message, replaced[seq], counter))
+            continue
         tokens = message.token_count
         if tokens is None:
             tokens = message_tokens(message, counter)
-        fixed = message.role is Role.SYSTEM or seq == said or _is_kept(message)
-        drafts.append(Item(message, tokens, ((seq, seq),), Kind.STORED, fixed))
-    while upcoming is not None:
-        drafts.append(_summary(upcoming))
-        upcoming = next(summaries, None)
+        fixed = seq == said or _is_kept(message)
+        drafts.append(Item(message, tokens, ((seq, seq),), STORED, fixed))
+    for standing in reversed(layout.summaries):
+        drafts.insert(bisect_left(stored, standing.first_seq, key=_seq), _summary(standing))
     return drafts
 
 
-def _paired(drafts: Sequence[Item]) -> tuple[list[_Call], dict[int, _Call]]:
-    """The calls, and by place the call that a message makes or answers."""
-    calls: list[_Call] = []
-    owners: dict[int, _Call] = {}
+def _paired(drafts: Sequence[Item]) -> tuple[dict[int, _Call], set[int]]:
+    """The calls by the place of the message that makes them, and the places of their results."""
+    calls: dict[int, _Call] = {}
+    given: set[int] = set()
     latest: dict[str, _Call] = {}
     for place, draft in enumerate(drafts):
         message = draft.message
         if message.tool_calls:
-            call = _Call(place, list(dict.fromkeys(each.id for each in message.tool_calls)))
-            calls.append(call)
-            owners[place] = call
+            call = calls[place] = _Call(list(dict.fromkeys([each.id for each in message.tool_calls])))
             latest |= dict.fromkeys(call.unanswered, call)
-        elif (answered := answers(message)) is not None and (answering := latest.get(answered)):
-            owners[place] = answering
-            if answered in answering.unanswered:
+        elif (answered := message.tool_call_id) is not None:
+            answering = latest.get(answered)
+            if answering is not None and answered in answering.unanswered:
                 answering.unanswered.remove(answered)
-    return calls, owners
-
-
-def _moved_on(drafts: Sequence[Item]) -> dict[int, int]:
-    """By the place of a caller, where the conversation went on without waiting for its results.
-
-    Calls made right after one another were made together, so one of them does not end the wait for
-    the others.
-    """
-    places: dict[int, int] = {}
-    said: int | None = None
-    for place in range(len(drafts) - 1, -1, -1):
-        message = drafts[place].message
-        if message.tool_calls:
-            follower = drafts[place + 1].message if place + 1 < len(drafts) else None
-            together = follower is not None and follower.tool_calls
-            after = places.get(place + 1) if together else said
-            if after is not None:
-                places[place] = after
-        if message.role in (Role.USER, Role.AGENT) and answers(message) is None:
-            said = place
-    return places
+                answering.results.append(draft)
+                given.add(place)
+    return calls, given
 
 
 def _arranged(
-    drafts: Sequence[Item],
-    owners: Mapping[int, _Call],
-    late: Set[int],
-    inserted: Mapping[int, Sequence[tuple[int, Item]]],
-    counter: TokenCounter,
-) -> tuple[list[Item], dict[int, list[int]]]:
-    """Everything in its place, and the places of each call and its results by that of the caller."""
+    drafts: Sequence[Item], calls: Mapping[int, _Call], given: Set[int], counter: TokenCounter
+) -> Composition:
+    """Everything in its place, the results of calls right after them."""
+    awaited = _awaited(drafts)
     items: list[Item] = []
-    members: dict[int, list[int]] = {}
+    ends: dict[int, int] = {}
+    pending: set[int] = set()
     for place, draft in enumerate(drafts):
-        for caller, answer in inserted.get(place, ()):
-            members[caller].append(len(items))
-            items.append(answer)
-        if place in late:
+        if place in given:
             continue
-        if owner := owners.get(place):
-            members.setdefault(owner.caller, []).append(len(items))
-        elif draft.message.tool_call_id is not None and answers(draft.message) is not None:
-            draft = _note_of_result(draft, counter)
-        items.append(draft)
-    return items, members
+        message = draft.message
+        if message.tool_calls:
+            call, begin = calls[place], len(items)
+            items.append(draft)
+            items += call.results
+            if call.unanswered:
+                marked = message.metadata.get("pending") is True
+                if marked or place in awaited:
+                    pending.add(begin)
+                if place not in awaited:
+                    note = STILL_RUNNING if marked else INTERRUPTED
+                    items += [_never_given(message, each, note, counter) for each in call.unanswered]
+            ends[begin] = len(items)
+        else:
+            items.append(draft if message.tool_call_id is None else _note_of_result(draft, counter))
+    return Composition(items, ends, pending)
+
+
+def _awaited(drafts: Sequence[Item]) -> set[int]:
+    """The places of calls after which the conversation did not go on.
+
+    Calls between which nothing was said and no result came were made together, so one of them does
+    not end the wait for the others.
+    """
+    awaited: set[int] = set()
+    for place in range(len(drafts) - 1, -1, -1):
+        message = drafts[place].message
+        role = message.role
+        if message.tool_calls:
+            awaited.add(place)
+            continue
+        speaks = (role is _AGENT or role is _USER) and message.tool_call_id is None
+        if speaks or (awaited and role is not _SYSTEM):
+            break
+    return awaited
 
 
 def _summary(standing: Standing) -> Item:
@@ -316,26 +272,30 @@ def _summary(standing: Standing) -> Item:
         timestamp=compaction.created_at if compaction else None,
         token_count=fold.tokens,
     )
-    return Item(message, fold.tokens, fold.ranges, Kind.SUMMARY, level=fold.level)
+    return Item(message, fold.tokens, fold.ranges, SUMMARY, level=fold.level)
 
 
 def _shortened(message: Message, replacement: Replacement, counter: TokenCounter) -> Item:
     content = msgspec.Raw(msgspec.json.encode(replacement.content))
     shown = msgspec.structs.replace(message, content_json=content, token_count=replacement.tokens)
-    return Item(shown, message_tokens(shown, counter), ((message.seq, message.seq),), Kind.SHORTENED)
+    return Item(shown, message_tokens(shown, counter), ((message.seq, message.seq),), SHORTENED)
 
 
 def _never_given(caller: Message, call_id: str, note: str, counter: TokenCounter) -> Item:
     message = Message.of(
         Role.TOOL, TextContent(text=note), seq=caller.seq, timestamp=caller.timestamp, tool_call_id=call_id
     )
-    return Item(message, message_tokens(message, counter), (), Kind.SYNTHETIC)
+    return Item(message, message_tokens(message, counter), (), SYNTHETIC)
 
 
 def _note_of_result(draft: Item, counter: TokenCounter) -> Item:
-    """A result whose call is not shown, which a model would refuse, as a note."""
+    """A result that cannot stand with its call, where a model would refuse it, as a note.
+
+    It reads the same whether its call is not shown or has another result, so a fold of the call does
+    not change it.
+    """
     message = draft.message
-    text = f"Result of the tool call {message.tool_call_id}, which is not shown: {shown_text(message)}"
+    text = f"Result of the tool call {message.tool_call_id}, apart from the call: {shown_text(message)}"
     note = msgspec.structs.replace(
         message,
         role=Role.SYSTEM,
@@ -344,18 +304,14 @@ def _note_of_result(draft: Item, counter: TokenCounter) -> Item:
         token_count=None,
     )
     tokens = counter.count(text) + MESSAGE_OVERHEAD
-    return Item(note, tokens, draft.ranges, Kind.SHORTENED, draft.fixed)
+    return Item(note, tokens, draft.ranges, SHORTENED, draft.fixed)
 
 
 def _is_kept(message: Message) -> bool:
-    """Whether the message is pinned, or more of it is expected."""
-    if message.metadata and message.metadata.get("pinned") is True:
+    """Whether the system said it, it is pinned, or more of it is expected."""
+    if message.role is _SYSTEM and message.content_type not in REPORTS:
         return True
-    # Only these two fields keep a message open; looking for them is cheaper than decoding every message.
-    raw = bytes(message.content_json)
-    looks_open = (b'"partial"' in raw and b'"partial":false' not in raw) or b'"status"' in raw
-    return looks_open and message.open
+    return message.metadata.get("pinned") is True or message.open
 
 
 _seq = attrgetter("seq")
-_last = attrgetter("last")

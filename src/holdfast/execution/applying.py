@@ -134,7 +134,9 @@ def _after(file: FileChange, path: str, before: bytes | None, warnings: list[str
             assert before is not None
             return _patched(file.patches, path, before, warnings)
         case Operation.GIT_PATCH:
-            return _git_patched(file.content or "", path, before)
+            diff = file.content or ""
+            named = path if path in diff.partition("\n@@")[0] else file.path
+            return _git_patched(diff, named, before)
         case _:
             return (file.content or "").encode()
 

@@ -2,8 +2,8 @@
 
 A chain lives at the provider and ends there, after thirty days or sooner; the session does not. A
 request goes on from the last response only when the provider is known to keep them, it is the same
-model with the same credentials, the response has not expired, and what a model is shown of the
-session has not been compacted since.
+model with the same credentials, the response has not expired, and since then what a model is shown of
+the session has not been compacted, and nothing was said outside of turns.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from datetime import datetime, timedelta
 import msgspec
 
 from holdfast.compaction.layout import chain_in_effect
-from holdfast.execution.history import every_turn
+from holdfast.execution.history import plain
 from holdfast.model.ids import CompactionId
 from holdfast.model.session import Session
 from holdfast.model.turn import Turn, TurnStatus
+from holdfast.store.options import HistoryOptions
 from holdfast.store.store import Store
 
 MARGIN = timedelta(minutes=5)
 """How long before its end a chain is no longer gone on with."""
+
+PAGE = 50
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +58,8 @@ async def find_chain(
     if last is None or last.recipe is None:
         return Chain(conversation_id=None, previous_response_id=None, compaction=compaction, turns=())
     broken = _broken(last, fingerprint, compaction, now) if chains else None
+    if chains and broken is None and await _is_more_said(store, session, last):
+        broken = "Something was said since the last turn that the provider does not have."
     if chains and broken is None:
         assert last.conversation_id is not None
         return Chain(
@@ -82,9 +87,24 @@ def _broken(last: Turn, fingerprint: str, compaction: CompactionId | None, now: 
         return "The model, its provider or the credentials are others than before."
     if last.recipe.compaction != compaction:
         return "The session was compacted."
-    if expires is None or now >= expires - MARGIN:
+    if expires is None:
+        return "The last response was not kept, or waits for what a tool says."
+    if now >= expires - MARGIN:
         return "The provider keeps responses only for a time, and the last one is too old."
     return None
+
+
+async def _is_more_said(store: Store, session: Session, last: Turn) -> bool:
+    """Whether something was said after a turn that belongs to no other."""
+    before: int | None = None
+    while page := await store.get_history(session.id, HistoryOptions(before=before, limit=PAGE)):
+        for message in reversed(page.messages):
+            if message.turn_id == last.id:
+                return False
+            if message.turn_id is None and plain(message) and not message.metadata.get("unanswered"):
+                return True
+        before = page.messages[0].seq
+    return False
 
 
 async def _compaction_in_effect(store: Store, session: Session) -> CompactionId | None:
@@ -99,7 +119,7 @@ async def _turns(store: Store, session: Session, conversation_id: str | None, be
     """The answered turns of a chain, or of all."""
     return [
         turn
-        for turn in await every_turn(store, session.id)
+        async for turn in store.every_turn(session.id)
         if turn.sequence_number < before.sequence_number
         and turn.status is TurnStatus.COMPLETED
         and turn.recipe is not None

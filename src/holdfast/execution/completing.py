@@ -10,6 +10,7 @@ from holdfast.blobs import BlobId, Blobs, blob_url
 from holdfast.execution.bundle import BundleRefused, parse_bundle
 from holdfast.execution.responses import ModelAnswer
 from holdfast.model.session import Session
+from holdfast.model.text import readable
 from holdfast.model.turn import Turn, TurnAnswer, summary
 from holdfast.store.store import Store
 
@@ -41,13 +42,16 @@ async def complete(
     kept_for: timedelta | None,
     warnings: tuple[str, ...] = (),
 ) -> Turn:
-    """`kept_for` is how long the provider keeps the response; None when it does not go on from it."""
-    chained = kept_for is not None and answer.response_id is not None
+    """`kept_for` is how long the provider keeps the response; None when it does not go on from it.
+
+    Nor does it go on from one that asks for a tool, before it is given what the tool said.
+    """
+    chained = kept_for is not None and answer.response_id is not None and not answer.tool_requests
     return await store.complete_turn(
         session.id,
         turn.id,
         TurnAnswer(
-            agent_answer_summary=summary(answer.text),
+            agent_answer_summary=summary(readable(answer.text)),
             full_agent_answer_url=blob_url(kept.text),
             openai_response_id=answer.response_id,
             openai_response_received_at=received,

@@ -61,9 +61,14 @@ class Contexts:
     """The contexts that one caller may use."""
 
     def __init__(
-        self, agents: Sequence[AgentContext], conversations: Sequence[ConversationContext], model: str | None
+        self,
+        agents: Sequence[AgentContext],
+        conversations: Sequence[ConversationContext],
+        model: str | None,
+        wrong: Mapping[tuple[ContextKind, str], ContextWrong] | None = None,
     ) -> None:
-        """`model` is that of contexts which name none."""
+        """`model` is that of contexts which name none; `wrong` says, by name and id, why some are no use."""
+        self._wrong = wrong or {}
         self.agents = {
             context.name: msgspec.structs.replace(context, model=context.model or model) for context in agents
         }
@@ -71,13 +76,15 @@ class Contexts:
 
     def agent(self, wanted: str | None) -> AgentContext:
         """The context of that name or id, which has a model."""
-        context = _resolved(self.agents, wanted or DEFAULT, ContextKind.AGENT)
+        context = self._resolved(self.agents, wanted or DEFAULT, ContextKind.AGENT)
         if context.model is None:
             raise NoModel(context.name)
         return context
 
     def conversation(self, wanted: str | None) -> ConversationContext | None:
-        return None if wanted is None else _resolved(self.conversations, wanted, ContextKind.CONVERSATION)
+        if wanted is None:
+            return None
+        return self._resolved(self.conversations, wanted, ContextKind.CONVERSATION)
 
     def agent_name(self, context_id: str | None) -> str | None:
         """What people call a context; None for one that is not there any more."""
@@ -85,6 +92,14 @@ class Contexts:
 
     def conversation_name(self, context_id: str | None) -> str | None:
         return _name(self.conversations, context_id)
+
+    def _resolved(self, known: Mapping[str, C], wanted: str, kind: ContextKind) -> C:
+        if (kind, wanted) in self._wrong:
+            raise self._wrong[kind, wanted]
+        for context in known.values():
+            if wanted in (context.name, context.id):
+                return context
+        raise ContextNotFound(kind.value, wanted, list(known))
 
 
 class ContextSource:
@@ -107,20 +122,18 @@ class ContextSource:
         return Contexts(self._agents, self._conversations, self._model)
 
     async def of(self, view: Store) -> Contexts:
+        """One that is stored and cannot be used is in the way of nobody who does not name it."""
         agents, conversations = list(self._agents), list(self._conversations)
+        wrong: dict[tuple[ContextKind, str], ContextWrong] = {}
         for record in await view.list_contexts():
-            if record.kind is ContextKind.AGENT:
-                agents.append(AgentContext.of(record.name, record.definition, record.id))
-            else:
-                conversations.append(ConversationContext.of(record.name, record.definition, record.id))
-        return Contexts(agents, conversations, self._model)
-
-
-def _resolved(known: Mapping[str, C], wanted: str, kind: ContextKind) -> C:
-    for context in known.values():
-        if wanted in (context.name, context.id):
-            return context
-    raise ContextNotFound(kind.value, wanted, list(known))
+            try:
+                if record.kind is ContextKind.AGENT:
+                    agents.append(AgentContext.of(record.name, record.definition, record.id))
+                else:
+                    conversations.append(ConversationContext.of(record.name, record.definition, record.id))
+            except ContextWrong as error:
+                wrong |= {(record.kind, record.name): error, (record.kind, record.id): error}
+        return Contexts(agents, conversations, self._model, wrong)
 
 
 def _name(known: Mapping[str, _Context], context_id: str | None) -> str | None:

@@ -7,6 +7,7 @@ names the files and chunks that it was given. Words in the instruction make it d
     HANG        says nothing until it is closed     ERR500     fails before the first word
     CUT         breaks off in the middle            FAIL       ends its response as failed
     TOOL        asks for a tool to be called        EDIT       answers with a file to be created
+    ODD         says what no column can keep
 
 It keeps its responses, goes on from them, and gives them again by id, as OpenAI's server does;
 `forget` makes it lose them.
@@ -29,7 +30,7 @@ Body = dict[str, Any]
 
 WORD_SECONDS = 0.1
 
-_ORDER = re.compile(r"\b(SLOW|HANG|CUT|TOOL|BUSY|ERR500|FAIL|EDIT)\b(?::(\d+))?")
+_ORDER = re.compile(r"\b(SLOW|HANG|CUT|TOOL|BUSY|ERR500|FAIL|EDIT|ODD)\b(?::(\d+))?")
 _GIVEN = re.compile(r"^Path: (.+)$(?:\n(?:Sha256: .*|Lines: (\d+-\d+)))?", re.MULTILINE)
 _INSTRUCTION = re.compile(r"\[INSTRUCTION\]\n(.*)\Z", re.DOTALL)
 
@@ -104,6 +105,9 @@ class DemoModel:
             code = "previous_response_not_found"
             _refuse(handler, self._unknown_status, code, f"Previous response with id '{previous}' not found")
             return
+        if call := _unanswered(self._responses.get(previous or ""), body["input"]):
+            _refuse(handler, 400, None, f"No tool output found for function call {call}")
+            return
         text = _text_of(body["input"][-1])
         order, number = _order(text)
         if order == "BUSY" and self._refusals.setdefault(text, int(number or 1)) > 0:
@@ -153,6 +157,14 @@ class DemoModel:
                 "logprobs": [],
             }
         yield {"type": "response.completed", "response": response}
+
+
+def _unanswered(previous: Body | None, items: list[Body]) -> str | None:
+    """A tool call of the response before this one that the input has no output for."""
+    answered = {item.get("call_id") for item in items}
+    output = previous["output"] if previous else []
+    calls = (item["call_id"] for item in output if item["type"] == "function_call")
+    return next((call for call in calls if call not in answered), None)
 
 
 def _response(body: Body, text: str, order: str | None) -> Body:
@@ -208,6 +220,8 @@ def _answer(text: str, order: str | None) -> str:
             "files": [{"path": "hello.txt", "operation": "create", "content": "hello\n"}],
         }
         return f"I create a file that says hello.\n\n```json\n{json.dumps(bundle)}\n```\n"
+    if order == "ODD":
+        return "a\0b"
     places = [f"{path}:{lines}" if lines else path for path, lines in _GIVEN.findall(text)]
     if not places:
         return "I was given no file and no chunk to look at. "
@@ -230,7 +244,7 @@ def _text_of(item: Body) -> str:
 def _refuse(
     handler: BaseHTTPRequestHandler,
     status: int,
-    code: str,
+    code: str | None,
     message: str,
     headers: dict[str, str] | None = None,
 ) -> None:

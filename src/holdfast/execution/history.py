@@ -2,7 +2,8 @@
 
 A turn that a model answered gives the very parts that were sent for it, files and chunks included,
 and the very items of its answer. What else was said is given as text. Turns that failed left no
-answer to go on from and are left out, as the provider's own chain leaves them out.
+answer to go on from and are left out, as the provider's own chain leaves them out; so is what a fork
+took along of them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from holdfast.compaction.views import read_view
 from holdfast.execution.prompt import plain_item
 from holdfast.execution.request import own_item
 from holdfast.model.content import CompactionContent, TextContent
-from holdfast.model.ids import CompactionId, SessionId, TurnId
+from holdfast.model.ids import CompactionId, TurnId
 from holdfast.model.message import Message, Role
 from holdfast.model.session import Session
 from holdfast.model.tokens import shown_text
-from holdfast.model.turn import Turn, TurnStatus
+from holdfast.model.turn import Recipe, Turn, TurnStatus
 from holdfast.store.options import HistoryOptions
 from holdfast.store.store import Store
 
@@ -34,33 +35,33 @@ class History:
         self._blobs = blobs
         self._session = session
 
-    async def before(self, turn: Turn, compaction: CompactionId | None) -> list[dict[str, Any]]:
-        """The input that precedes a turn's own, as a model is shown it by that compaction."""
-        turns = {each.id: each for each in await every_turn(self._store, self._session.id)}
-        messages = await self._messages(compaction)
+    async def before(self, turn: Turn, recipe: Recipe) -> list[dict[str, Any]]:
+        """The input that precedes a turn's own, as the recipe of its request says that it was read."""
+        turns = {each.id: each async for each in self._store.every_turn(self._session.id)}
+        messages = await self._messages(recipe.compaction)
         asked = next((message.seq for message in messages if message.turn_id == turn.id), None)
         items: list[dict[str, Any]] = []
         answered: set[TurnId] = set()
         for message in messages:
             its = turns.get(message.turn_id) if message.turn_id else None
             if its is None:
-                if asked is None or message.seq < asked:
-                    items += _plain(message)
-            elif its.sequence_number < turn.sequence_number and its.status is TurnStatus.COMPLETED:
+                if (asked is None or message.seq < asked) and not message.metadata.get("unanswered"):
+                    items += plain(message)
+            elif its.sequence_number < turn.sequence_number and _answered(its, recipe.rev):
                 items += await self._of_turn(its, message, answered)
         return items
 
     async def _of_turn(self, turn: Turn, message: Message, answered: set[TurnId]) -> list[dict[str, Any]]:
         if turn.recipe is None or message.role not in (Role.USER, Role.AGENT):
-            return _plain(message)
+            return plain(message)
         if message.role is Role.USER:
             request = await self._payload(turn.openai_request_payload_url)
-            return [own_item(request)] if request else _plain(message)
+            return [own_item(request)] if request else plain(message)
         if turn.id in answered:
             return []
         answered.add(turn.id)
         response = await self._payload(turn.openai_response_payload_url)
-        return answer_items(response) if response else _plain(message)
+        return answer_items(response) if response else plain(message)
 
     async def _messages(self, compaction: CompactionId | None) -> list[Message]:
         if compaction is not None:
@@ -77,13 +78,9 @@ class History:
         return await self._blobs.get(self._session.organization, blob) if blob else None
 
 
-async def every_turn(store: Store, session_id: SessionId) -> list[Turn]:
-    turns: list[Turn] = []
-    while page := await store.list_turns(
-        session_id, after=turns[-1].sequence_number if turns else 0, limit=PAGE
-    ):
-        turns += page
-    return turns
+def _answered(turn: Turn, rev: int | None) -> bool:
+    """Whether a turn had its answer when the session was at a revision."""
+    return turn.status is TurnStatus.COMPLETED and (rev is None or turn.rev <= rev)
 
 
 def answer_items(response: bytes) -> list[dict[str, Any]]:
@@ -104,7 +101,7 @@ def answer_items(response: bytes) -> list[dict[str, Any]]:
     return items
 
 
-def _plain(message: Message) -> list[dict[str, Any]]:
+def plain(message: Message) -> list[dict[str, Any]]:
     content = message.content
     if isinstance(content, CompactionContent):
         return [plain_item("user", f"[SUMMARY OF WHAT WAS SAID BEFORE]\n{content.summary}")]

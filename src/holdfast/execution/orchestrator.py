@@ -24,16 +24,12 @@ from holdfast.compaction.background import BackgroundCompaction
 from holdfast.errors import HoldfastError, NotFound, StoreError, TurnEnded
 from holdfast.execution.answer import ExecuteResponse, response_of
 from holdfast.execution.contexts import AgentContext, ContextSource
-from holdfast.execution.errors import (
-    ContextWrong,
-    KeyReused,
-    NotAModelSession,
-    ShuttingDown,
-)
+from holdfast.execution.errors import ContextWrong, KeyReused, NotAModelSession, ShuttingDown
 from holdfast.execution.events import Stage, Tell
 from holdfast.execution.input import ActiveFile, ExecutionInput, Mode
 from holdfast.execution.recovery import Recovery
 from holdfast.execution.repeating import ended_turn, request_hash
+from holdfast.execution.reported import report_of
 from holdfast.execution.request import Parameters
 from holdfast.execution.resolving import new_session, resolved_contexts, search_filter
 from holdfast.execution.responses import Provider
@@ -46,6 +42,7 @@ from holdfast.model.status import SessionStatus, require_live, require_transitio
 from holdfast.model.turn import NewTurn, Turn, TurnFailure, TurnStatus, summary
 from holdfast.retrieval import Retrieval
 from holdfast.routing.hold import Hold, TurnInterrupted, let_go, take_hold
+from holdfast.store.copying import forked
 from holdfast.store.executions import KeyTaken
 from holdfast.store.store import Store
 from holdfast.telemetry import bound, span
@@ -56,6 +53,9 @@ SWEEP_SECONDS = 30.0
 """How often turns are looked for that processes which are gone have left."""
 
 SHUTDOWN_SECONDS = 10.0
+
+EARLIER_SECONDS = 15.0
+"""How long an earlier turn is waited for before looking whether anybody is at work in its session."""
 
 ReadFile = Callable[[str, str], bytes | str]
 """The content of a file, by its repository and path; or the sentence that says why it cannot be had."""
@@ -105,6 +105,7 @@ class Orchestrator:
         self._clock = clock
         self._recovery = Recovery(self._store, blobs, providers, self._limits.kept_for, clock)
         self._order: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
+        self._opening: set[asyncio.Task[Running]] = set()
         self._running: dict[TurnId, asyncio.Task[ExecuteResponse]] = {}
         self._holds: dict[SessionId, Hold] = {}
         self._unended: dict[tuple[SessionId, TurnId], TurnFailure] = {}
@@ -150,18 +151,18 @@ class Orchestrator:
             return earlier
         if self._closing:
             raise ShuttingDown()
+        # A task of its own: a turn that is stored is run, also when its caller has gone by then.
+        opening = asyncio.get_running_loop().create_task(
+            self._opened(view, asked, wanted, tell or (lambda event: None), said, leased=leased)
+        )
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
         try:
-            execution = await self._begin(view, asked, wanted, tell or (lambda event: None), said)
-        except KeyTaken:
-            assert wanted is not None
-            earlier = await self._earlier(view, wanted)
-            assert earlier is not None
-            return earlier
-        turn = execution.turn
-        running = asyncio.get_running_loop().create_task(self._run(execution, leased=leased))
-        self._running[turn.id] = running
-        running.add_done_callback(lambda _: self._running.pop(turn.id, None))
-        return Running(turn, running)
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if leased:  # the session's turn is given up with its caller, so this one ends first
+                await asyncio.shield(_stopped(opening))
+            raise
 
     async def rerun(
         self,
@@ -176,7 +177,7 @@ class Orchestrator:
 
         Files and chunks are looked up afresh; without files given, the earlier turn's are read again.
         """
-        session = await view.get_session(session_id)
+        session = await view.get_session(session_id, writing=True)
         turn = await view.get_turn(session.id, turn_id)
         if session.agent_context_id is None:
             raise NotAModelSession(session.id, session.agent)
@@ -212,9 +213,9 @@ class Orchestrator:
         require_transition(session.status, SessionStatus.ACTIVE, archived_from=session.archived_from)
         return await view.patch(session.id, SessionPatch(status=SessionStatus.ACTIVE, status_reason=None))
 
-    def serves(self, session: Session) -> bool:
-        """Whether a session is a model's, and not that of an agent with a process."""
-        return session.agent_context_id is not None
+    async def fork(self, view: Store, session_id: SessionId) -> Session:
+        """A new session with the same model, which knows what was said in the first."""
+        return await forked(self._store, view, await view.get_session(session_id))
 
     async def close(self) -> None:
         """Give running turns a moment to end, then fail them."""
@@ -222,6 +223,8 @@ class Orchestrator:
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.wait([self._sweeping])
+        if self._opening:
+            await asyncio.wait(self._opening)
         running = list(self._running.values())
         if running and (late := (await asyncio.wait(running, timeout=SHUTDOWN_SECONDS))[1]):
             for task in late:
@@ -231,6 +234,31 @@ class Orchestrator:
             await provider.close()
 
     # Parts of the above
+
+    async def _opened(
+        self,
+        view: Store,
+        asked: ExecutionInput,
+        key: ExecutionKey | None,
+        tell: Tell,
+        said: Sequence[Message],
+        *,
+        leased: bool,
+    ) -> Running:
+        """A turn that runs; the one of the same call, where that came a moment earlier."""
+        try:
+            execution = await self._begin(view, asked, key, tell, said)
+        except KeyTaken:
+            assert key is not None
+            earlier = await self._earlier(view, key)
+            assert earlier is not None
+            return earlier
+        turn = execution.turn
+        running = asyncio.get_running_loop().create_task(self._run(execution, leased=leased))
+        self._running[turn.id] = running
+        running.add_done_callback(lambda _: self._running.pop(turn.id, None))
+        await asyncio.sleep(0)  # a task that is cancelled before its first step does not even fail its turn
+        return Running(turn, running)
 
     async def _begin(
         self,
@@ -277,7 +305,7 @@ class Orchestrator:
 
     async def _existing(self, view: Store, session_id: SessionId) -> Session:
         session = await view.get_session(session_id)
-        if not self.serves(session):
+        if not session.is_with_model:
             raise NotAModelSession(session.id, session.agent)
         require_live(session.status)
         return session
@@ -325,6 +353,7 @@ class Orchestrator:
         """Run it when those before it have ended, here and elsewhere."""
         session_id = execution.session.id
         async with self._order.setdefault(session_id, asyncio.Lock()):
+            await self._wait_for_the_one_before(execution)
             hold = await take_hold(execution.store, session_id)
             self._holds[session_id] = hold
             try:
@@ -333,6 +362,21 @@ class Orchestrator:
             finally:
                 del self._holds[session_id]
                 await asyncio.shield(let_go(hold))
+
+    async def _wait_for_the_one_before(self, execution: Execution) -> None:
+        """Let the turn before it end, where another process has it: what it says belongs before this one.
+
+        One that nobody is at work on is not waited for without end.
+        """
+        store, turn = execution.store, execution.turn
+        for before in await store.list_turns(turn.session_id, after=turn.sequence_number - 2, limit=1):
+            while before.status is TurnStatus.PENDING and before.id not in self._running:
+                try:
+                    async with asyncio.timeout(EARLIER_SECONDS):
+                        before = await ended_turn(store, turn.session_id, before.id, since=before.rev)
+                except TimeoutError:
+                    if not await store.lease_seconds(turn.session_id):
+                        return
 
     async def _fail(self, execution: Execution, why: str, code: str) -> Turn:
         """End a turn as failed; as it has ended already, where somebody else was earlier."""
@@ -354,7 +398,7 @@ class Orchestrator:
         if completed and session.last_model != ended.openai_model:
             await self._store.patch(session.id, SessionPatch(last_model=ended.openai_model))
         if completed and self._compaction is not None:
-            self._compaction.after_run(session.id)
+            self._compaction.after_run(session.id, report_of(self._blobs, session, ended))
 
     async def _earlier(self, view: Store, wanted: ExecutionKey) -> Running | None:
         """The same call, made before; its answer is waited for while its turn is pending."""
@@ -397,3 +441,11 @@ class Orchestrator:
                 await self._recovery.recover()
             except StoreError as error:
                 log.warning("turns that were left behind cannot be ended yet: %s", error)
+
+
+async def _stopped(opening: asyncio.Task[Running]) -> None:
+    """Stop a turn as soon as it is open."""
+    with suppress(HoldfastError):
+        running = (await opening).answer
+        running.cancel(INTERRUPTED)
+        await asyncio.wait([running])

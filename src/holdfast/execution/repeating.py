@@ -18,9 +18,9 @@ def request_hash(asked: ExecutionInput) -> str:
     return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
 
 
-async def ended_turn(view: Store, session_id: SessionId, turn_id: TurnId) -> Turn:
-    """A turn, once it has ended."""
-    async with aclosing(view.follow(session_id)) as items:
+async def ended_turn(view: Store, session_id: SessionId, turn_id: TurnId, *, since: int = 0) -> Turn:
+    """A turn, once it has ended; `since` is a revision at which it had not."""
+    async with aclosing(view.follow(session_id, since)) as items:
         async for changes in items:
             for turn in changes.turns:
                 if turn.id == turn_id and turn.status is not TurnStatus.PENDING:

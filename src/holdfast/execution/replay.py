@@ -78,7 +78,7 @@ class _Remaking:
         item = user_item(turn.mode, await self._instruction(), await self._files(), await self._chunks())
         if recipe.previous is not None:
             return parameters.body([item], recipe.previous)
-        before = await History(self._view, self._blobs, self._session).before(turn, recipe.compaction)
+        before = await History(self._view, self._blobs, self._session).before(turn, recipe)
         return parameters.body([*before, item], None)
 
     async def _instruction(self) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -28,13 +29,16 @@ from holdfast.execution.errors import (
 from holdfast.model.usage import TokenUsage
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import APIStatusError, AsyncOpenAI, AsyncStream
 
 OPENAI = "https://api.openai.com/v1"
 
 BUSY_TRIES = 3
 BUSY_SECONDS = 30.0
 """How often a busy server is asked, and the longest that it is waited for in between."""
+
+END_SECONDS = 5.0
+"""How long a server may take to end its answer after the last event of it."""
 
 FINAL = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
@@ -133,12 +137,13 @@ class Provider:
     async def fetch(self, response_id: str) -> ModelAnswer | None:
         """A response that was begun earlier, if the server has it and it has ended."""
         from openai import OpenAIError
+        from openai.types.responses import Response
 
         try:
-            response = await self._opened().responses.retrieve(response_id)
-        except OpenAIError:
+            response: object = await self._opened().responses.retrieve(response_id)
+        except (OpenAIError, ValueError):  # or what came is no JSON
             return None
-        if response.status not in FINAL:
+        if not isinstance(response, Response) or response.status not in FINAL:
             return None
         return _answer(response)
 
@@ -153,8 +158,8 @@ class Provider:
         added: Callable[[str], Awaitable[None]],
     ) -> ModelAnswer | None:
         """The answer; None when the stream ended before it did."""
-        async with await self._patiently(body) as events:
-            async for event in events:
+        async with _read_out(await self._patiently(body)) as events:
+            while event := await anext(events, None):
                 match event.type:
                     case "response.created" | "response.in_progress":
                         await note(event.response.id)
@@ -196,6 +201,28 @@ class Provider:
         if not self.has_key:
             raise NoCredentials(self.api_key_env)
         return os.environ[self.api_key_env]
+
+
+@asynccontextmanager
+async def _read_out(stream: AsyncStream[Any]) -> AsyncIterator[AsyncStream[Any]]:
+    """A stream that is never left in the middle.
+
+    It is made of half a dozen generators, one around the other, which nobody closes: the garbage collector
+    would, in any order, and their connection would be lost. So after the last event the end is waited for;
+    and after a failure whoever waits for more is cancelled, which ends them from the innermost out.
+    """
+    from openai import OpenAIError
+
+    seconds = 0.0
+    try:
+        yield stream
+        seconds = END_SECONDS
+    finally:
+        with suppress(TimeoutError, OpenAIError, ValueError):
+            async with asyncio.timeout(seconds):
+                while await anext(stream, None):
+                    pass
+        await stream.close()
 
 
 def _answer(response: Any) -> ModelAnswer:

@@ -28,6 +28,7 @@ from holdfast.execution.request import Parameters, encoded
 from holdfast.execution.responses import ModelAnswer, Provider
 from holdfast.execution.voice import Voice
 from holdfast.model.session import Session
+from holdfast.model.status import require_live
 from holdfast.model.times import iso
 from holdfast.model.turn import Recipe, Turn, TurnProgress
 from holdfast.retrieval import Retrieval, SearchFilter
@@ -72,6 +73,7 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
     async def run(self) -> tuple[Turn, str]:
         """The completed turn, and the whole answer."""
         self.session = await self.store.get_session(self.session.id)  # as it is now that its turn has come
+        require_live(self.session.status)
         self.reached(Stage.TURN_EXECUTION_STARTED)
         fingerprint = self.provider.fingerprint(self.parameters.model)
         chain = await find_chain(
@@ -95,6 +97,7 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
             provider=fingerprint,
             previous=chain.previous_response_id,
             compaction=chain.compaction,
+            rev=self.session.rev,
         )
         item = user_item(self.asked.mode, self.asked.instruction, files.sent, chunks)
         texts = [*(file.text for file in files.sent), *(chunk.text for chunk in chunks)]
@@ -153,7 +156,7 @@ class Execution(msgspec.Struct, kw_only=True, eq=False):
                 self.reached(Stage.CHAIN_REBUILT, str(error))
                 request = request.rebuilt(str(error))
         history = History(self.store, self.blobs, self.session)
-        before = await history.before(self.turn, request.recipe.compaction)
+        before = await history.before(self.turn, request.recipe)
         return await self._send([*before, request.item], request, voice)
 
     async def _send(self, items: list[dict[str, Any]], request: _Request, voice: Voice) -> ModelAnswer:

@@ -147,7 +147,24 @@ class _Tagged(msgspec.Struct):
     type: Any = None
 
 
+class _Progress(msgspec.Struct):
+    """The fields by which a content of any kind is open."""
+
+    partial: Any = None
+    status: Any = None
+
+
 _peek = msgspec.json.Decoder(_Tagged)
+_progress = msgspec.json.Decoder(_Progress)
+
+
+def content_type(json: bytes | msgspec.Raw) -> str | None:
+    """The kind that a content says it is, without decoding the rest."""
+    try:
+        said = _peek.decode(json).type
+    except msgspec.ValidationError:  # no object
+        return None
+    return said if isinstance(said, str) else None
 
 
 def decode_content(json: bytes | str) -> Content:
@@ -157,6 +174,17 @@ def decode_content(json: bytes | str) -> Content:
         return JsonContent(json) if decoder is None else decoder.decode(json)
     except (msgspec.ValidationError, TypeError):
         return JsonContent(json)
+
+
+def is_open(json: bytes | msgspec.Raw) -> bool:
+    """Whether more of a content is expected; most are over, and need not be decoded to know it."""
+    try:
+        progress = _progress.decode(json)
+    except msgspec.ValidationError:  # no object
+        return False
+    if progress.partial is not True and progress.status is None:
+        return False
+    return decode_content(bytes(json)).open
 
 
 def encode_content(content: Content) -> bytes:

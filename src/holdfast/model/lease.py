@@ -16,8 +16,6 @@ from holdfast.model.ids import SessionId
 class Lease(msgspec.Struct, frozen=True):
     session_id: SessionId
     token: int
-    last_seq: int
-    """The last message when it was taken: what comes after it came in its time."""
 
 
 class LeaseLost(Conflict):

@@ -17,10 +17,12 @@ from holdfast.errors import InvalidInput
 from holdfast.model.content import (
     Content,
     TextContent,
+    content_type,
     decode_content,
     encode_content,
     encode_json,
     interrupted,
+    is_open,
 )
 from holdfast.model.ids import MessageId, TurnId
 from holdfast.model.text import label
@@ -89,6 +91,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
         return decode_content(bytes(self.content_json))
 
     @property
+    def content_type(self) -> str | None:
+        """The kind that the content says it is; None of one that says nothing."""
+        return content_type(self.content_json)
+
+    @property
     def text(self) -> str:
         """The text of a text or thought; empty for every other kind."""
         return getattr(self.content, "text", None) or ""
@@ -96,7 +103,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     @property
     def open(self) -> bool:
         """Whether more of this message is expected."""
-        return self.content.open
+        return is_open(self.content_json)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Message) and _comparable(self) == _comparable(other)
@@ -108,12 +115,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
         return f"Message(seq={self.seq}, role={self.role.value!r}, content={self.content!r}, id={self.id!r})"
 
 
-def copied(message: Message) -> Message:
-    """A message as a copy of its session has it: its own, and final."""
+def copied(message: Message, *, unanswered: bool = False) -> Message:
+    """A message as a copy of its session has it: its own, final, and of no turn.
+
+    What was said in a turn that nobody answered is marked: a model that goes on from the original is not
+    shown it, and one that goes on from the copy must not be either.
+    """
     content = message.content_json
     if message.open:
         content = msgspec.Raw(msgspec.json.encode(interrupted(msgspec.json.decode(content))))
-    metadata = message.metadata | {"copiedFrom": message.id}
+    metadata = message.metadata | {"copiedFrom": message.id} | ({"unanswered": True} if unanswered else {})
     return msgspec.structs.replace(message, id=None, turn_id=None, content_json=content, metadata=metadata)
 
 

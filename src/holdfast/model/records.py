@@ -93,6 +93,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: datetime | None
     expires_at: datetime | None
     revoked_at: datetime | None
+    parent_id: TokenId | None = None
+    """The one that it was given for, and goes with."""
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +162,8 @@ class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     undone_at: datetime | None
     steps: tuple[DoneStep, ...]
+    gone: tuple[SessionId, ...] = ()
+    """Told when they are undone: the sessions that were deleted since."""
 
 
 class ExecutionKey(msgspec.Struct, frozen=True):

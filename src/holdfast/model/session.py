@@ -24,7 +24,7 @@ OWN_CHANNEL = "holdfast"
 """The channel of sessions that were opened here and not by a chat message."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class Session(msgspec.Struct, frozen=True):
     id: SessionId
     key_text: str
     organization: str
@@ -70,6 +70,18 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return SessionKey.parse(self.key_text)
 
     @property
+    def is_with_model(self) -> bool:
+        """Whether a model answers in it, and not an agent with a process."""
+        return self.agent_context_id is not None
+
+    @property
+    def copied_from(self) -> list[str]:
+        """The sessions that this one began as a copy of. People write to `custom`, too."""
+        kept = self.custom.get("copiedFrom")
+        sessions = kept.get("sessions") if isinstance(kept, dict) else None
+        return [each for each in sessions if isinstance(each, str)] if isinstance(sessions, list) else []
+
+    @property
     def name(self) -> str:
         """The platform's entity name: the title, or the key where there is none."""
         return self.title or self.key_text
@@ -97,6 +109,21 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         label(self.agent, "agent id")
         storable_fields(self)
+
+
+def fork_of(original: Session) -> NewSession:
+    """A session that goes on like another one, by itself."""
+    return NewSession(
+        agent=original.agent,
+        repo_id=original.repo_id,
+        title=original.title,
+        agent_context_id=original.agent_context_id,
+        conversation_context_id=original.conversation_context_id,
+        workspace_id=original.workspace_id,
+        repo_name=original.repo_name,
+        default_language=original.default_language,
+        custom={"forkedFrom": {"session": original.id, "rev": original.rev}},
+    )
 
 
 class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -138,6 +165,11 @@ class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def own_key(agent: str, session_id: SessionId) -> SessionKey:
     """The key of a session that no chat message opened."""
     return SessionKey(agent, OWN_CHANNEL, "local", PeerKind.CHANNEL, session_id)
+
+
+def copied_from(originals: list[SessionId]) -> dict[str, Any]:
+    """What `custom` says of a session that begins as a copy of others."""
+    return {"copiedFrom": {"sessions": originals}}
 
 
 def merge_custom(current: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,11 @@ def storable(value: str, what: str) -> str:
     return value
 
 
+def readable(text: str) -> str:
+    """`text` without the character that cannot be stored."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 def storable_fields(record: Any) -> None:
     """Check every text field of a struct."""
     for name in record.__struct_fields__:

@@ -16,6 +16,10 @@ from holdfast.model.ids import CompactionId, SessionId, TurnId
 from holdfast.model.text import storable_fields
 from holdfast.model.usage import TokenUsage
 
+CHAT = "chat"
+"""The mode of turns that a chat message opened and a function answers. Messages may join such a turn:
+whoever runs it answers them when it has ended."""
+
 SUMMARY_LENGTH = 1024
 """Characters of an instruction or an answer that its turn itself carries."""
 
@@ -58,6 +62,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """The response that the request went on from; None when it held everything that was said before."""
     compaction: CompactionId | None = None
     """The compaction by which what was said before was shown."""
+    rev: int | None = None
+    """The session's revision at which it was read: an earlier turn that was answered later was not in it."""
 
 
 class _Checked(msgspec.Struct, frozen=True, kw_only=True):

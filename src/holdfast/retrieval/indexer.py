@@ -26,7 +26,6 @@ from holdfast.retrieval.embeddings import Embedder
 from holdfast.retrieval.errors import EmbeddingsFailed, RepositoryElsewhere
 from holdfast.retrieval.files import Tree, paths_in, read, text_of
 from holdfast.retrieval.languages import language_of
-from holdfast.retrieval.scope import within
 from holdfast.retrieval.terms import document_vector
 from holdfast.retrieval.vector_index import NamedPoint, VectorIndex, point_id
 from holdfast.retrieval.vectors import Filter, Match
@@ -89,8 +88,10 @@ class Indexer:
         self._warnings: list[str] = []
 
     async def run(self, progress: Progress) -> Indexed:
-        known = await self._known()
-        self._check_root(known)
+        everywhere = await self._known()
+        self._check_root(everywhere)
+        part = f"{self._tree.within}/" if self._tree.within else ""
+        known = {path: each for path, each in everywhere.items() if f"{path}/".startswith(part)}
         paths = await asyncio.to_thread(paths_in, self._tree)
         gone = set(known)
         looked_at = changed = unchanged = skipped = chunks = size = 0
@@ -120,7 +121,8 @@ class Indexer:
         )
 
     async def _known(self) -> dict[str, _Known]:
-        files = Filter(must=(self._own, Match(payload.KIND, [payload.FILE]), *within(self._tree.within)))
+        """Of all the repository, also when only a part of it is meant."""
+        files = Filter(must=(self._own, Match(payload.KIND, [payload.FILE])))
         fields = (payload.PATH, payload.FILE_HASH, payload.EMBEDDING_MODEL, payload.ROOT)
         return {
             each[payload.PATH]: _Known(

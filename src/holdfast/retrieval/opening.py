@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidInput
+from holdfast.model.principal import LOCAL
 from holdfast.retrieval.chunking import CHUNKING_VERSION
 from holdfast.retrieval.edge import EdgeEngine
 from holdfast.retrieval.embeddings import Embedder
@@ -49,6 +50,18 @@ async def open_retrieval(settings: Settings) -> Retrieval:
         },
         max_file_bytes=chosen.max_file_bytes,
     )
+
+
+async def reach_server(settings: Settings) -> None:
+    """Ask the Qdrant server that the settings name, if they do; nothing is changed there."""
+    chosen = settings.retrieval
+    if chosen.url is None:
+        return
+    engine = ServedEngine(partial(connected, chosen.url, _key(chosen.key_env)), "holdfast", None)
+    try:
+        await engine.collection(LOCAL.organization, create=False)
+    finally:
+        await engine.close()
 
 
 def index_version(embedder: Embedder | None) -> str:

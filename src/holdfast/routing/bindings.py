@@ -77,13 +77,13 @@ class Bindings:
         *,
         agents: Iterable[str] = (),
     ) -> None:
-        """The policy's bindings, then these. `agents`, where given, are all that may be named.
+        """The policy's bindings, then these. `agents`, or else the policy's, are all that may be named.
 
-        Of several agents none is the default by itself; a sole one is.
+        Without any, everybody may. Of several agents none is the default by itself; a sole one is.
         """
         self.policy = policy or RoutingPolicy()
         self._normal = Normal(self.policy.fold_peers)
-        self._agents = {name(agent, "agent") for agent in agents}
+        self._agents = {name(agent, "agent") for agent in tuple(agents) or self.policy.agents}
         self._default = self._default_agent()
         self._rules = [Rule(binding, self._normal) for binding in (*self.policy.bindings, *bindings)]
         for rule in self._rules:
@@ -116,6 +116,11 @@ class Bindings:
             message=message,
             bindings=self,
         )
+
+    def person(self, sender: str) -> str:
+        """Who a sender (`irc:ada`) is: the person whom they are linked to, or only themselves."""
+        channel, _, peer_id = sender.partition(":")
+        return self._identities.get((channel, peer_id), sender)
 
     def rejected(self, decision: Decision) -> Iterator[Rejected]:
         """Why each of the others was not chosen."""

@@ -10,42 +10,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from holdfast.errors import HoldfastError, NotFound
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.model.ids import SessionId
 from holdfast.model.key import SessionKey
-from holdfast.model.lease import LeaseLost
-from holdfast.model.message import Message, Role
+from holdfast.model.message import Message
 from holdfast.model.session import NewSession, Session, SessionPatch
 from holdfast.model.status import LIVE, SessionStatus
-from holdfast.model.turn import Turn, TurnFailure, TurnStatus
+from holdfast.model.turn import Turn, TurnStatus
+from holdfast.routing.answering import Answering, History, Tell, end_abandoned
 from holdfast.routing.bindings import Bindings, Decision
-from holdfast.routing.ending import to_its_end
-from holdfast.routing.events import Outgoing, TurnEnded, TurnJoined, TurnStarted
-from holdfast.routing.hold import LEASE_SECONDS, Hold, TurnInterrupted, let_go, take_hold
-from holdfast.routing.incoming import Incoming
-from holdfast.routing.runner import CHAT, Exchange, Function, Runner, calling
+from holdfast.routing.events import Outgoing, TurnEnded, TurnJoined
+from holdfast.routing.hold import LEASE_SECONDS, Hold, let_go, take_hold
+from holdfast.routing.incoming import Incoming, name
+from holdfast.routing.joining import as_joining
+from holdfast.routing.line import Line, Place
+from holdfast.routing.origin import Origin, origin_of
+from holdfast.routing.recent import recent
+from holdfast.routing.runner import Function, Runner, calling
 from holdfast.routing.scope import main_key
-from holdfast.store.options import HistoryOptions
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.routing")
 
-RECENT = 200
-"""How much of a session a runner is given, unless the gateway is told otherwise."""
-
-JOINED = "joined"
-"""Marks a message that was said into a running turn."""
-
-History: TypeAlias = Callable[[Store, SessionId], Awaitable[Sequence[Message]]]
 AfterTurn: TypeAlias = Callable[[SessionId], Awaitable[None]]
 
 
@@ -57,9 +51,16 @@ class Busy(StrEnum):
     INTERRUPT = "interrupt"
 
 
-async def recent(store: Store, session_id: SessionId) -> Sequence[Message]:
-    """The latest messages, and no tool call without its result."""
-    return (await store.get_history(session_id, HistoryOptions(limit=RECENT, keep_pairs=True))).messages
+class Arrival(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A message that came in, and all that is known of it by then."""
+
+    decision: Decision
+    at: datetime
+    runner: Runner
+    store: Store
+    """The agent's view."""
+    message: Message
+    """As it is stored."""
 
 
 class Gateway:
@@ -82,22 +83,24 @@ class Gateway:
         """Replaced by newer ones, these decide about the messages that come then."""
         self._store = store
         self._runners = {
-            agent: runner if isinstance(runner, Runner) else calling(runner)
+            name(agent, "agent"): runner if isinstance(runner, Runner) else calling(runner)
             for agent, runner in runners.items()
         }
+        if len(self._runners) < len(runners):
+            raise InvalidInput(f"Two runners are for one agent: {', '.join(sorted(runners))}.")
         self._busy = busy
         self._history = history
         self._after_turn = after_turn
         self._lease_seconds = lease_seconds
-        self._order: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[SessionKey, Line] = WeakValueDictionary()
         """In this process, messages of one chat are answered in the order in which they came."""
         self._holds: dict[SessionId, Hold] = {}
 
     async def receive(self, incoming: Incoming) -> AsyncGenerator[Outgoing, None]:
         """Answer a message. Close the iterator (`contextlib.aclosing`) to stop the turn before its end."""
-        decision = self.bindings.decide(incoming)
+        arrival = self._arrival(self.bindings.decide(incoming))
         told: asyncio.Queue[Outgoing | None] = asyncio.Queue()
-        serving = asyncio.get_running_loop().create_task(self._serve(decision, told.put_nowait))
+        serving = asyncio.get_running_loop().create_task(self._serve(arrival, told.put_nowait))
         serving.add_done_callback(lambda _: told.put_nowait(None))
         try:
             while (event := await told.get()) is not None:
@@ -107,31 +110,59 @@ class Gateway:
             serving.cancel()
             await asyncio.wait([serving])
 
-    async def _serve(self, decision: Decision, tell: Callable[[Outgoing], None]) -> None:
-        runner = self._runner(decision.agent)
-        store = self._store.as_agent(decision.agent)
-        message = _said(decision.message)
-        if self._busy is Busy.JOIN and runner.joins:
-            session = await self._session(store, decision, runner)
-            joining = msgspec.structs.replace(message, metadata=message.metadata | {JOINED: True})
-            if joined := await store.join_turn(session.id, joining):
-                tell(TurnJoined(joined))
+    def _arrival(self, decision: Decision) -> Arrival:
+        return Arrival(
+            decision=decision,
+            at=datetime.now().astimezone(),
+            runner=self._runner(decision.agent),
+            store=self._store.as_agent(decision.agent),
+            message=_said(decision.message),
+        )
+
+    async def _serve(self, arrival: Arrival, tell: Tell) -> None:
+        line = self._lines.setdefault(arrival.decision.key, Line())
+        with line.place(arrival.message) as place:
+            if self._busy is not Busy.WAIT and await self._goes_ahead(arrival, place, tell):
                 return
-        if self._busy is Busy.INTERRUPT:
-            session = await self._session(store, decision, runner)
-            if await store.interrupt_turn(session.id) and (running := self._holds.get(session.id)):
-                running.look()
-        async with self._order.setdefault(decision.key, asyncio.Lock()):
-            hold, session = await self._take_turn(store, decision, runner)
+            await place.first.wait()
+            hold, session = await self._take_turn(arrival)
             self._holds[session.id] = hold
             try:
-                await self._answer(hold, decision, runner, session, message, tell)
+                answering = Answering(hold, arrival.decision, arrival.runner, session, self._history, tell)
+                overtaken = self._busy is Busy.INTERRUPT and place.is_overtaken
+                await answering.answer(arrival.message, overtaken=overtaken)
             finally:
                 del self._holds[session.id]
         await self._finish(session.id)
 
-    async def _session(self, store: Store, decision: Decision, runner: Runner) -> Session:
-        session = await store.get_or_create(decision.key, _opening(decision, runner.opening))
+    async def _goes_ahead(self, arrival: Arrival, place: Place, tell: Tell) -> bool:
+        """Do what the gateway does when busy; whether that was all there is to do.
+
+        A delivery that is repeated joins and interrupts nothing: what it says is answered already.
+        """
+        store, message = arrival.store, arrival.message
+        earlier = await store.turn_of(message)
+        if earlier is not None and earlier.status is not TurnStatus.PENDING:
+            tell(TurnEnded(earlier))
+            return True
+        if earlier is not None or place.is_repeated:
+            return False
+        session = await self._session(arrival)
+        if self._busy is Busy.INTERRUPT:
+            if await store.interrupt_turn(session.id) and (running := self._holds.get(session.id)):
+                running.look()
+        elif arrival.runner.joins and (joined := await store.join_turn(session.id, as_joining(message))):
+            tell(TurnJoined(joined))
+            return True
+        return False
+
+    async def _session(self, arrival: Arrival) -> Session:
+        decision, store = arrival.decision, arrival.store
+        session = await store.get_or_create(decision.key, _opening(decision, arrival.runner.opening))
+        origin = origin_of(session)
+        if origin is None or origin.roles is None:  # of before, or made by somebody else
+            kept = Origin.of(decision.message).kept()
+            session = await store.patch(session.id, SessionPatch(custom=kept))
         if decision.key == main_key(decision.agent):
             await self._note_sender(store, session, decision.message)
         return session
@@ -143,22 +174,24 @@ class Gateway:
             return
         noted = await store.patch(session.id, SessionPatch(custom={"senders": {sender: True}}))
         senders = list(noted.custom["senders"])
-        if len(senders) > 1:
+        others = {self.bindings.person(each) for each in senders if each != sender}
+        if others and self.bindings.person(sender) not in others:
             log.warning("session %s is shared by %s", session.id, ", ".join(senders))
             await store.audit(
                 "session.main_shared", "warned", subject=session.id, detail={"senders": senders}
             )
 
-    async def _take_turn(self, store: Store, decision: Decision, runner: Runner) -> tuple[Hold, Session]:
+    async def _take_turn(self, arrival: Arrival) -> tuple[Hold, Session]:
         """The turn of the session that the key has by then, which may have begun afresh meanwhile."""
         while True:
-            session = await self._session(store, decision, runner)
-            hold = await take_hold(store, session.id, self._lease_seconds)
+            session = await self._session(arrival)
+            hold = await take_hold(arrival.store, session.id, self._lease_seconds)
             try:
-                current = await self._session(store, decision, runner)
+                current = await self._session(arrival)
                 if current.id == session.id:
-                    if not await self._begins_afresh(hold.store, decision, current):
-                        await _end_abandoned(hold.store, current)
+                    last = await hold.store.last_turn(current.id)
+                    await end_abandoned(hold.store, last)
+                    if not await self._begins_afresh(arrival, current, last):
                         if current.status not in LIVE:
                             await hold.store.patch(current.id, SessionPatch(status=SessionStatus.ACTIVE))
                         return hold, current
@@ -168,56 +201,24 @@ class Gateway:
                 raise
             await let_go(hold)
 
-    async def _begins_afresh(self, store: Store, decision: Decision, session: Session) -> bool:
+    async def _begins_afresh(self, arrival: Arrival, session: Session, last: Turn | None) -> bool:
         if session.status in (SessionStatus.ERROR, SessionStatus.ARCHIVED):
             return True
-        last = await store.last_turn(session.id)
+        if arrival.runner.joins and await arrival.store.joined_count(session.id):
+            return False  # who joined is answered where they said it
         if last is None:
             return False
-        reset = self.bindings.policy.reset_for(decision.message)
-        now = datetime.now().astimezone()
-        return reset.is_due(started=session.created_at, last_asked=last.created_at, now=now)
-
-    async def _answer(
-        self,
-        hold: Hold,
-        decision: Decision,
-        runner: Runner,
-        session: Session,
-        message: Message,
-        tell: Callable[[Outgoing], None],
-    ) -> None:
-        asked: Sequence[Message] = [message]
-        stored = False
-        released = False
-        answered = hold.last_seq
-        try:
-            while asked and not released:
-                history = await self._history(hold.store, session.id)
-                exchange = Exchange(
-                    decision=decision,
-                    session=session,
-                    history=[each for each in history if each.id not in {one.id for one in asked if one.id}],
-                    asked=asked,
-                    stored=stored,
-                    store=hold.store,
-                )
-                await _run(hold, runner, exchange, tell)
-                released = await to_its_end(hold.release())
-                if not released:
-                    asked, stored = await _joined(hold.store, session.id, answered), True
-                    answered = asked[-1].seq if asked else answered
-        finally:
-            if not released:
-                await asyncio.shield(_give_up(hold, session))
+        reset = self.bindings.policy.reset_for(arrival.decision.message)
+        quiet_since = max(last.created_at, last.status_at)
+        return reset.is_due(started=session.created_at, quiet_since=quiet_since, now=arrival.at)
 
     async def _finish(self, session_id: SessionId) -> None:
         if self._after_turn is None:
             return
         try:
             await self._after_turn(session_id)
-        except HoldfastError as error:
-            log.warning("session %s: what follows its turn failed: %s", session_id, error)
+        except Exception:  # it is anybody's code, and the message was answered
+            log.warning("session %s: what follows its turn failed", session_id, exc_info=True)
 
     def _runner(self, agent: str) -> Runner:
         if agent not in self._runners:
@@ -226,56 +227,10 @@ class Gateway:
         return self._runners[agent]
 
 
-async def _run(hold: Hold, runner: Runner, exchange: Exchange, tell: Callable[[Outgoing], None]) -> None:
-    """Have the runner take the turn; an interrupted one has ended, too."""
-    started: list[Turn] = []
-
-    async def run() -> None:
-        async with aclosing(runner.run(exchange)) as events:
-            async for event in events:
-                if isinstance(event, TurnStarted):
-                    started.append(event.turn)
-                tell(event)
-
-    try:
-        await hold.during(run())
-    except TurnInterrupted:
-        for turn in started:
-            tell(TurnEnded(await exchange.store.get_turn(exchange.session.id, turn.id)))
-
-
-async def _joined(store: Store, session_id: SessionId, after: int) -> list[Message]:
-    """What was said into the turn that began after that message, and is not answered yet."""
-    page = await store.get_history(session_id, HistoryOptions(after=after, limit=1000))
-    return [message for message in page if message.role is Role.USER and message.metadata.get(JOINED)]
-
-
-async def _give_up(hold: Hold, session: Session) -> None:
-    """Leave the session as the next holder needs it, unless that one is there already."""
-    with suppress(LeaseLost):
-        await _end_abandoned(hold.store, session)
-    await let_go(hold)
-
-
-async def _end_abandoned(store: Store, session: Session) -> None:
-    """A turn that is pending although the holder of the lease does not run it has nobody to end it."""
-    last = await store.last_turn(session.id)
-    if last is not None and last.status is TurnStatus.PENDING and last.mode == CHAT:
-        gone = TurnFailure(errors=("Whoever ran this turn is gone.",), stop_reason="abandoned")
-        await store.fail_turn(session.id, last.id, gone)
-
-
 def _opening(decision: Decision, opening: NewSession | None) -> NewSession:
     """What a new session is given: where it comes from, by which it can be routed again later."""
-    message = decision.message
-    given = {
-        "guild": message.guild,
-        "team": message.team,
-        "parent": str(message.parent) if message.parent else None,
-    }
-    origin: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     base = opening or NewSession()
-    return msgspec.structs.replace(base, custom=base.custom | {"origin": origin}) if origin else base
+    return msgspec.structs.replace(base, custom=base.custom | Origin.of(decision.message).kept())
 
 
 def _said(incoming: Incoming) -> Message:

@@ -38,17 +38,34 @@ class Hold:
     def __init__(self, store: Store, lease: Lease, seconds: float) -> None:
         self.store = store.under_lease(lease)
         """The view in which the turn is stored."""
-        self.last_seq = lease.last_seq
         self._lease = lease
         self._seconds = seconds
         self._look_now = asyncio.Event()
+        self._begun = True
+        self._wanted = False
+        """Whether somebody wants the turn interrupted."""
+        self._overtaken = False
 
     def look(self) -> None:
         """See at once whether somebody wants the turn interrupted."""
         self._look_now.set()
 
-    async def during(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work, which is cancelled when it is interrupted or the lease is lost."""
+    def begin(self) -> None:
+        """What was asked is stored: the turn may be interrupted from now on, and is if somebody wanted it."""
+        self._begun = True
+        if self._wanted or self._overtaken:
+            self.look()
+
+    def interrupt(self) -> None:
+        """Have what is done next under this hold interrupted as soon as it has begun."""
+        self._overtaken = True
+
+    async def during(self, work: Coroutine[Any, Any, T], *, begun: bool = True) -> T:
+        """The result of the work, which is cancelled when it is interrupted or the lease is lost.
+
+        Work that has not `begun` says when it has.
+        """
+        self._begun, self._wanted = begun, False
         loop = asyncio.get_running_loop()
         working, keeping = loop.create_task(work), loop.create_task(self._keep())
         try:
@@ -74,11 +91,12 @@ class Hold:
                 pass
             self._look_now.clear()
             try:
-                interrupted = await self.store.renew_lease(self._lease, self._seconds)
+                self._wanted = await self.store.renew_lease(self._lease, self._seconds)
             except StoreUnavailable as error:
                 log.warning("session %s: its turn is not renewed yet: %s", self._lease.session_id, error)
                 continue
-            if interrupted:
+            if (self._wanted or self._overtaken) and self._begun:
+                self._overtaken = False
                 raise TurnInterrupted(self._lease.session_id)
 
 
@@ -91,7 +109,7 @@ async def take_hold(store: Store, session_id: SessionId, seconds: float = LEASE_
             lease = await asyncio.shield(taking)
         except asyncio.CancelledError:
             if lease := await taking:
-                await store.release_lease(lease)
+                await store.release_lease(lease, leave_joined=True)
             raise
         if lease is not None:
             return Hold(store, lease, seconds)
@@ -99,7 +117,7 @@ async def take_hold(store: Store, session_id: SessionId, seconds: float = LEASE_
 
 
 async def let_go(hold: Hold) -> None:
-    """Give a turn up, whoever has joined, unless it is somebody else's by now."""
+    """Give a turn up, leaving whoever joined to the next holder, unless it is somebody else's by now."""
     with suppress(LeaseLost):
         await hold.release(leave_joined=True)
 

@@ -19,7 +19,7 @@ from holdfast.errors import InvalidInput
 from holdfast.model.ids import MessageId
 from holdfast.model.key import PeerKind
 from holdfast.model.session import OWN_CHANNEL
-from holdfast.model.text import label
+from holdfast.model.text import label, storable
 
 DEFAULT_ACCOUNT = "default"
 """The account of a bot that has only one."""
@@ -104,6 +104,7 @@ class Normal:
             raise InvalidInput(f"The channel {OWN_CHANNEL!r} is Holdfast's own; give yours another name.")
         return msgspec.structs.replace(
             message,
+            text=storable(message.text, "message"),
             channel=channel,
             account=name(message.account, "account"),
             peer=self.peer(channel, message.peer),

@@ -3,20 +3,22 @@
 A changed binding by itself leaves every session where it is. What would have to move is planned by
 deciding again, as if the chat's next message had come; a plan writes nothing, and applying it does
 what it says or nothing at all. A session that several channels or people share (`main`, or a peer of
-every channel) has no one chat to decide about, and stays.
+every channel) has no one chat to decide about, and stays. So does one that no gateway made, and one
+whose chat cannot be decided about for certain.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.errors import SessionNotFound
+from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.model.key import SessionKey
 from holdfast.model.records import MoveAction, MoveRecord, MoveStep
 from holdfast.model.session import OWN_CHANNEL, Session
 from holdfast.model.status import SessionStatus
 from holdfast.routing.bindings import AgentSelectionRequired, Bindings
 from holdfast.routing.incoming import Incoming, Peer
+from holdfast.routing.origin import Origin, origin_of
 from holdfast.routing.scope import EVERY, LINK
 from holdfast.store.options import SessionFilter, SessionOrder
 from holdfast.store.store import Store
@@ -31,7 +33,7 @@ async def plan_moves(
 
     Conflicts come first.
 
-    With `copy`, old sessions stay and new ones get a copy. With `merge`, a chat that has begun under
+    With `copy`, old sessions stay and new ones get a copy, once. With `merge`, a chat that has begun under
     its new key gets what was said under the old one; without, it is a conflict.
     """
     steps: list[MoveStep] = []
@@ -40,10 +42,16 @@ async def plan_moves(
         key = _key_now(bindings, session)
         if key is None or key == session.key:
             continue
-        exists = str(key) in taken or await _exists(store, key)
+        there = await _at(store, key)
+        is_copied = there is not None and session.id in there.copied_from
+        if is_copied and not merge:
+            continue
+        exists = there is not None or str(key) in taken
         action, reason = MoveAction.COPY if copy else MoveAction.MOVE, None
         if await store.lease_seconds(session.id):
             action, reason = MoveAction.CONFLICT, "a turn of it is running"
+        elif is_copied:
+            action, reason = MoveAction.CONFLICT, "copied to its new key before, it would be there twice"
         elif exists and merge:
             action = MoveAction.MERGE
         elif exists:
@@ -89,29 +97,44 @@ def _is_linked(key: SessionKey) -> bool:
 
 
 def _key_now(bindings: Bindings, session: Session) -> SessionKey | None:
-    """The key that the chat's next message would have; None when nobody would answer it."""
-    key = session.key
-    origin = session.custom.get("origin", {})
-    message = Incoming(
-        channel=key.channel,
-        account=key.account_id,
-        peer=Peer(
-            key.peer_kind, key.peer_id.removeprefix(LINK) if key.peer_id[:2] == LINK * 2 else key.peer_id
-        ),
-        thread=key.thread,
-        guild=origin.get("guild"),
-        team=origin.get("team"),
-        parent=Peer.parse(origin["parent"]) if "parent" in origin else None,
-    )
+    """The key that the chat's next message would have; None where that is nobody's, or not known."""
+    origin = origin_of(session)
+    if origin is None:
+        return None
+    possible = {_decided(bindings, session.key, origin, roles) for roles in _roles(bindings, origin)}
+    return possible.pop() if len(possible) == 1 else None
+
+
+def _roles(bindings: Bindings, origin: Origin) -> list[tuple[str, ...]]:
+    """The roles that the chat's sender has or, where nobody noted them, each that a binding asks for."""
+    if origin.roles is not None:
+        return [origin.roles]
+    asked_for = {role for each in bindings if each.guild == origin.guild for role in each.roles}
+    return [(), *((role,) for role in asked_for)]
+
+
+def _decided(
+    bindings: Bindings, key: SessionKey, origin: Origin, roles: tuple[str, ...]
+) -> SessionKey | None:
+    peer_id = key.peer_id.removeprefix(LINK) if key.peer_id[:2] == LINK * 2 else key.peer_id
     try:
+        message = Incoming(
+            channel=key.channel,
+            account=key.account_id,
+            peer=Peer(key.peer_kind, peer_id),
+            thread=key.thread,
+            guild=origin.guild,
+            team=origin.team,
+            parent=Peer.parse(origin.parent) if origin.parent else None,
+            roles=roles,
+        )
         return bindings.decide(message).key
-    except AgentSelectionRequired:
+    except (AgentSelectionRequired, InvalidInput):
         return None
 
 
-async def _exists(store: Store, key: SessionKey) -> bool:
+async def _at(store: Store, key: SessionKey) -> Session | None:
     try:
-        await store.get_session(key)
+        return await store.get_session(key)
     except SessionNotFound:
-        return False
-    return True
+        return None

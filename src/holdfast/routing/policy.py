@@ -10,13 +10,15 @@ import msgspec
 from holdfast.errors import InvalidInput
 from holdfast.model.key import PeerKind
 from holdfast.routing.binding import Binding
-from holdfast.routing.incoming import Incoming
+from holdfast.routing.incoming import Incoming, name
 from holdfast.routing.scope import NEVER, DmScope, Reset
 
 
 class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     default_agent: str | None = None
     """Who answers what no binding is for. Without one, such a message is an error."""
+    agents: tuple[str, ...] = ()
+    """Given, all that may be named. A sole one is the default."""
     dm_scope: DmScope = DmScope.MAIN
     agent_dm_scope: dict[str, DmScope] = {}
     """By agent. What a binding says itself comes first."""
@@ -36,6 +38,8 @@ class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise InvalidInput(
                 f"A reset cannot be set for {sorted(unknown)[0]!r}; it is for dm, group, channel or thread."
             )
+        named = {name(channel, "channel"): reset for channel, reset in self.reset_by_channel.items()}
+        msgspec.structs.force_setattr(self, "reset_by_channel", named)
 
     @classmethod
     def from_settings(cls, configured: Mapping[str, Any]) -> RoutingPolicy:
@@ -46,7 +50,6 @@ class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def reset_for(self, message: Incoming) -> Reset:
         """When the session of a normal message begins afresh."""
-        if by_channel := self.reset_by_channel.get(message.channel):
-            return by_channel
         kind = "thread" if message.thread is not None else message.peer.kind.value
-        return self.reset_by_kind.get(kind, self.reset)
+        by_kind = self.reset_by_kind.get(kind, self.reset)
+        return self.reset_by_channel.get(message.channel, by_kind)

@@ -21,7 +21,8 @@ from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.model.ids import TurnId
 from holdfast.model.message import Message
 from holdfast.model.session import NewSession, Session
-from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, TurnStatus, summary
+from holdfast.model.text import readable
+from holdfast.model.turn import CHAT, NewTurn, Turn, TurnAnswer, TurnFailure, TurnStatus, summary
 from holdfast.model.usage import TokenUsage
 from holdfast.routing.bindings import Decision
 from holdfast.routing.ending import to_its_end
@@ -30,9 +31,6 @@ from holdfast.store.store import Store
 from holdfast.store.streams import MessageStream
 
 log = logging.getLogger("holdfast.routing")
-
-CHAT = "chat"
-"""The mode of turns that a chat message opened and a function answers."""
 
 AHEAD = 1000
 """How many pieces a function may be ahead of what is stored."""
@@ -62,7 +60,8 @@ class Runner(Protocol):
     opening: NewSession | None
     """What a session that begins with this runner is given."""
     joins: bool
-    """Whether it answers messages that are in the session already; if not, one that would join waits."""
+    """Whether it answers messages that are in the session already, and opens their turn as the one that
+    answers those who `joined`; if not, one that would join waits."""
 
     def run(self, exchange: Exchange) -> AsyncGenerator[Outgoing, None]:
         """Take the turn, and store it. Closed or cancelled, it leaves the turn ended."""
@@ -117,7 +116,8 @@ async def _begin(exchange: Exchange) -> Turn:
         mode=CHAT,
     )
     said = () if exchange.stored else exchange.asked
-    return await exchange.store.add_turn(exchange.session.id, new, said=said)
+    joined = [message.id for message in exchange.asked if exchange.stored and message.id is not None]
+    return await exchange.store.add_turn(exchange.session.id, new, said=said, joined=joined)
 
 
 class _Answer:
@@ -161,7 +161,7 @@ class _Answer:
         return [MessageEnded(message)]
 
     async def complete(self) -> Turn:
-        answer = TurnAnswer(agent_answer_summary=summary("".join(self._text)), usage=self._usage)
+        answer = TurnAnswer(agent_answer_summary=summary(readable("".join(self._text))), usage=self._usage)
         return await self._store.complete_turn(self._session.id, self._turn.id, answer)
 
     async def fail(self, error: BaseException) -> Turn:

@@ -7,7 +7,7 @@ one can be called that, so keys of different scopes never meet.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -72,19 +72,31 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if self.idle_minutes <= 0:
             raise InvalidInput(f"A chat cannot be idle for {self.idle_minutes} minutes; give more than 0.")
 
-    def is_due(self, *, started: datetime, last_asked: datetime, now: datetime) -> bool:
-        """Whether a session of that age has had its time. `now` is in the time zone of `at_hour`.
+    def is_due(self, *, started: datetime, quiet_since: datetime, now: datetime) -> bool:
+        """Whether a session of that age has had its time.
 
-        `last_asked` is when a person last said something: what agents and programs do keeps no chat alive.
+        `quiet_since` is when a person last asked or was answered: what programs do keeps no chat alive.
         """
         match self.mode:
             case ResetMode.NONE:
                 return False
             case ResetMode.IDLE:
-                return now - last_asked > timedelta(minutes=self.idle_minutes)
+                return now - quiet_since > timedelta(minutes=self.idle_minutes)
             case ResetMode.DAILY:
-                today = now.replace(hour=self.at_hour, minute=0, second=0, microsecond=0)
-                return started < (today if today <= now else today - timedelta(days=1))
+                return started < _last_at(self.at_hour, now)
 
 
 NEVER = Reset()
+
+
+def _last_at(hour: int, now: datetime) -> datetime:
+    """When it was last that hour, by the clocks here.
+
+    They may have been changed since, so the moment is found by what they showed and placed in time then:
+    by its timestamp, since `astimezone` misplaces an hour that they left out.
+    """
+    shown = now.astimezone().replace(tzinfo=None)
+    moment = shown.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0)
+    if moment > shown:
+        moment -= timedelta(days=1)
+    return datetime.fromtimestamp(moment.timestamp(), UTC)

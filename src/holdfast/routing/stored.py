@@ -2,23 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.errors import InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.model.records import BindingRecord
 from holdfast.routing.binding import Binding
 from holdfast.routing.bindings import Bindings
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.store.store import Store
 
+if TYPE_CHECKING:
+    from holdfast.routing.gateway import Gateway
+
+log = logging.getLogger("holdfast.routing")
+
+FOLLOW_SECONDS = 2.0
+"""How late a bot notices that bindings were changed."""
+
 
 async def read_bindings(
-    store: Store, policy: RoutingPolicy | None = None, *, agents: Iterable[str] = ()
+    store: Store, policy: RoutingPolicy | None = None, *, agents: Collection[str] = ()
 ) -> Bindings:
-    kept = [binding_of(record) for record in await store.list_bindings()]
-    return Bindings(kept, policy, agents=agents)
+    return _in_force(await store.list_bindings(), policy, agents)
+
+
+@asynccontextmanager
+async def following_bindings(
+    gateway: Gateway,
+    store: Store,
+    policy: RoutingPolicy | None = None,
+    *,
+    agents: Collection[str] = (),
+    seconds: float = FOLLOW_SECONDS,
+) -> AsyncIterator[None]:
+    """Have a gateway decide by the bindings in force, whoever changes them, until the end of the block.
+
+    Bindings that cannot be read or make no sense are logged, and those of before stay.
+    """
+    kept = await store.list_bindings()
+    gateway.bindings = _in_force(kept, policy, agents)
+
+    async def follow() -> None:
+        seen, failure = kept, ""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                now = await store.list_bindings()
+                if now != seen:
+                    gateway.bindings = _in_force(now, policy, agents)
+                seen, failure = now, ""
+            except HoldfastError as error:
+                if str(error) != failure:
+                    log.warning("bindings stay as they were: %s", error)
+                failure = str(error)
+
+    following = asyncio.get_running_loop().create_task(follow())
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
 
 
 async def add_binding(store: Store, binding: Binding) -> BindingRecord:
@@ -39,3 +88,9 @@ def binding_of(record: BindingRecord) -> Binding:
         return msgspec.convert(record.rule, Binding)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"Binding {record.number} in the store is wrong: {error}. Remove it.") from None
+
+
+def _in_force(
+    kept: Iterable[BindingRecord], policy: RoutingPolicy | None, agents: Collection[str]
+) -> Bindings:
+    return Bindings([binding_of(record) for record in kept], policy, agents=agents)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 from random import getrandbits
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import FastAPI
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import holdfast
 from holdfast.server import problems, shapes
-from holdfast.server.gate import Gate
+from holdfast.server.gate import Gate, hostname
 from holdfast.server.limits import RateLimit
 from holdfast.server.parts import Parts
 from holdfast.server.routes import (
@@ -62,7 +63,8 @@ def create_app(parts: Parts) -> ASGIApp:
     problems.add_handlers(api)
     serving = (sessions, execution, compactions, feeds, questions, repos, retrieval, reading, blobs, admin)
     for module in (*serving, operations):
-        api.include_router(module.router)
+        # Not `include_router`, which looks for the route in a tree of routers, twice for each request.
+        api.router.routes.extend(module.router.routes)
     api.add_route("/", _page, include_in_schema=False)
     api.mount("/assets", GZipMiddleware(StaticFiles(directory=WEB / "assets")))
     api.openapi = lambda: _described(api)  # type: ignore[method-assign]
@@ -72,7 +74,7 @@ def create_app(parts: Parts) -> ASGIApp:
         api,
         store=parts.store,
         doorkeeper=parts.doorkeeper,
-        hosts=[*LOOPBACK, *_names(settings.host), *settings.hosts],
+        hosts=[*LOOPBACK, *_names(settings.host), *settings.hosts, *_public_name(settings.public_url)],
         requests=RateLimit(per_second, burst=2 * per_second),
         max_body=settings.max_body_bytes,
     )
@@ -153,6 +155,10 @@ def _is_untraced(scope: MutableMapping[str, Any]) -> bool:
 def _names(host: str) -> list[str]:
     """What a server that listens on `host` is called: nothing, where that means every address."""
     return [] if host in ("0.0.0.0", "::", "") else [f"[{host}]" if ":" in host else host]
+
+
+def _public_name(url: str | None) -> list[str]:
+    return [hostname(urlsplit(url).netloc)] if url else []
 
 
 def _names_in(path: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, StoreError
 from holdfast.model.ids import TokenId
 from holdfast.model.principal import Principal
 from holdfast.model.records import Token
-from holdfast.server.jwt import InvalidJwt, JwtVerifier
+from holdfast.server.jwt import InvalidJwt, JwtVerifier, expiry
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.server")
@@ -59,6 +59,15 @@ class Caller(msgspec.Struct, frozen=True):
     """What it showed, for looking again while a long answer is given; none where nothing is asked for."""
 
 
+class _Code(msgspec.Struct, frozen=True):
+    """What a sign-in link gives: the name it signs in under, and what the cookie goes with."""
+
+    principal: Principal
+    good_until: float
+    parent_id: TokenId | None = None
+    expires_at: datetime | None = None
+
+
 class _Known:
     __slots__ = ("looked_at", "token", "touched_at")
 
@@ -83,7 +92,7 @@ class Doorkeeper:
         self._everybody = everybody
         self._clock = clock
         self._known: dict[str, _Known] = {}
-        self._codes: dict[str, tuple[Principal, float]] = {}
+        self._codes: dict[str, _Code] = {}
 
     async def admit(self, bearer: str | None, cookie: str | None) -> Caller:
         """The caller who shows these; `Unauthenticated` when they open nothing."""
@@ -98,25 +107,41 @@ class Doorkeeper:
             "its data directory; `holdfast token create` makes others."
         )
 
+    async def readmit(self, caller: Caller) -> None:
+        """Make sure that a caller who was admitted would be again."""
+        if caller.secret is not None and await self._principal(caller.secret) != caller.principal:
+            raise Unauthenticated("This token is somebody else's now.")
+
     async def still_admits(self, caller: Caller) -> bool:
-        """Whether a caller who was admitted would be again."""
         try:
-            return caller.secret is None or await self._principal(caller.secret) == caller.principal
+            await self.readmit(caller)
         except (Unauthenticated, InvalidJwt):
             return False
+        return True
 
     async def issue(
-        self, principal: Principal, label: str, expires_at: datetime | None = None
+        self,
+        principal: Principal,
+        label: str,
+        expires_at: datetime | None = None,
+        *,
+        parent_id: TokenId | None = None,
     ) -> tuple[Token, str]:
-        """A new token and its secret."""
+        """A new token and its secret. With a parent, it is worthless once that was revoked."""
         secret = PREFIX + secrets.token_urlsafe(32)
-        token = await self._store.add_token(principal, token_hash(secret), label, expires_at=expires_at)
+        token = await self._store.add_token(
+            principal, token_hash(secret), label, expires_at=expires_at, parent_id=parent_id
+        )
         return token, secret
 
     async def revoke(self, store: Store, token_id: TokenId) -> Token:
         """Make a token of the view's organization worthless, here at once and elsewhere soon."""
         token = await store.revoke_token(token_id)
-        self._known = {key: known for key, known in self._known.items() if known.token.id != token_id}
+        self._known = {
+            key: known
+            for key, known in self._known.items()
+            if token_id not in (known.token.id, known.token.parent_id)
+        }
         return token
 
     async def sign_out(self, caller: Caller) -> None:
@@ -127,27 +152,48 @@ class Doorkeeper:
 
     def sign_in_code(self, principal: Principal) -> str:
         """A code that signs a browser in as `principal`, once."""
+        return self._new_code(_Code(principal, self._clock() + CODE_SECONDS))
+
+    async def sign_in_code_of(self, caller: Caller) -> str:
+        """A code that signs a browser in as the caller, for as long as what the caller showed is good."""
+        code = _Code(caller.principal, self._clock() + CODE_SECONDS)
+        if caller.secret is not None and self._is_jwt(caller.secret):
+            code = msgspec.structs.replace(code, expires_at=expiry(caller.secret))
+        elif caller.secret is not None:
+            token = (await self._look_up(token_hash(caller.secret))).token
+            parent = token.parent_id or token.id
+            code = msgspec.structs.replace(code, parent_id=parent, expires_at=token.expires_at)
+        return self._new_code(code)
+
+    def _new_code(self, entry: _Code) -> str:
         now = self._clock()
-        self._codes = {code: entry for code, entry in self._codes.items() if entry[1] > now}
+        self._codes = {code: each for code, each in self._codes.items() if each.good_until > now}
         code = secrets.token_urlsafe(24)
-        self._codes[code] = (principal, now + CODE_SECONDS)
+        self._codes[code] = entry
         return code
 
-    async def redeem(self, code: str) -> str:
-        """The cookie for a code, which is then used up."""
+    async def redeem(self, code: str) -> tuple[Principal, str]:
+        """Whom a code signs in, and the cookie for it; the code is then used up."""
         for known in list(self._codes):
             if hmac.compare_digest(known.encode(), code.encode()):
-                principal, until = self._codes.pop(known)
-                if until > self._clock():
-                    expires_at = datetime.now(UTC) + timedelta(days=COOKIE_DAYS)
-                    _, secret = await self.issue(principal, "browser", expires_at)
-                    return secret
+                entry = self._codes.pop(known)
+                if entry.good_until > self._clock():
+                    return entry.principal, await self._cookie(entry)
         raise Unauthenticated(
             "That sign-in link was used already, or is too old; `holdfast token link` makes a new one."
         )
 
+    async def _cookie(self, entry: _Code) -> str:
+        longest = datetime.now(UTC) + timedelta(days=COOKIE_DAYS)
+        expires_at = min(longest, entry.expires_at or longest)
+        _, secret = await self.issue(entry.principal, "browser", expires_at, parent_id=entry.parent_id)
+        return secret
+
+    def _is_jwt(self, secret: str) -> bool:
+        return self._jwt is not None and secret.count(".") == 2
+
     async def _principal(self, secret: str) -> Principal:
-        if self._jwt is not None and secret.count(".") == 2:
+        if self._jwt is not None and self._is_jwt(secret):
             return await self._jwt.principal(secret)
         known = await self._look_up(token_hash(secret))
         token = known.token

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import unquote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.errors import AccessDenied, HoldfastError, StoreError
+from holdfast.errors import AccessDenied, HoldfastError, SessionNotFound, StoreError
+from holdfast.model.ids import SessionId
 from holdfast.model.principal import LOCAL, Principal
 from holdfast.server.doorkeeper import COOKIE, Caller, Doorkeeper, Unauthenticated
 from holdfast.server.jwt import InvalidJwt
@@ -25,7 +25,8 @@ from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.server")
 
-OPEN = frozenset({"/", "/healthz", "/sign-in", "/favicon.ico"})
+SIGN_IN = "/sign-in"
+OPEN = frozenset({"/", "/healthz", SIGN_IN, "/favicon.ico"})
 OPEN_UNDER = "/assets/"
 
 NOBODY = Principal(LOCAL.organization, "nobody")
@@ -35,7 +36,7 @@ BODY_SECONDS = 30.0
 """How long the next piece of a body may take."""
 
 DENIED_PER_SECOND, DENIED_BURST = 0.2, 20
-"""How often it is written down that an address showed what opens nothing."""
+"""How often it is written down that an address was refused in one way before anybody knew who called."""
 
 _API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _PAGE_POLICY = (
@@ -130,18 +131,30 @@ class Gate:
                 response.headers["WWW-Authenticate"] = "Bearer"
             await response(scope, receive, secured)
             return
-        await self._app(scope, receive, secured)
+        await self._app(scope, receive, self._recorded(scope, secured))
         error = scope.get("holdfast.error")
-        if isinstance(error, AccessDenied):
+        if isinstance(error, SessionNotFound):  # only now: how long the answer took must not tell
             await self._note(scope, error)
+
+    def _recorded(self, scope: Scope, send: Send) -> Send:
+        """A denial is on record before it is answered."""
+
+        async def recorded(message: Message) -> None:
+            error = scope.get("holdfast.error")
+            if message["type"] == "http.response.start" and isinstance(error, AccessDenied):
+                await self._note(scope, error)
+            await send(message)
+
+        return recorded
 
     def _check_place(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Whether the request is for us, for something inside us, and not from another site's page."""
         host = headers.get(b"host", b"").decode("latin-1")
-        if _hostname(host) not in self._hosts:
-            raise WrongHost(
-                f"This server is not called {host!r}. If it should be, add the name to `hosts` in [server]."
-            )
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise WrongHost("A request names one host.")
+        if hostname(host) not in self._hosts:
+            named = f"This server is not called {host[:100]!r}."
+            raise WrongHost(f"{named} If it should be, add the name to `hosts` in [server].")
         if _escapes(scope):
             raise Traversal("A path must not lead out of the place it begins in.")
         origin = headers.get(b"origin")
@@ -149,7 +162,11 @@ class Gate:
             raise CrossSite("A page of another site must not call this server.")
         navigates = headers.get(b"sec-fetch-mode") == b"navigate" and _is_open(scope["path"])
         site = headers.get(b"sec-fetch-site", b"none")
-        if site not in (b"same-origin", b"none") and not navigates:
+        if site in (b"same-origin", b"none"):
+            return
+        if navigates and scope["path"] == SIGN_IN:  # it would sign one in as somebody else, unnoticed
+            raise CrossSite("A sign-in link is not followed from another site; copy it into the address bar.")
+        if not navigates:
             raise CrossSite("A page of another site must not call this server.")
 
     def _is_own(self, origin: str, host: str) -> bool:
@@ -194,14 +211,14 @@ class Gate:
     async def _note(self, scope: Scope, refusal: HoldfastError) -> None:
         """Keep in the audit log that somebody was denied something."""
         headers = dict(scope["headers"])
+        caller: Caller | None = scope.get("holdfast.caller")
         strange = isinstance(refusal, Unauthenticated | InvalidJwt)
         if strange and b"authorization" not in headers and b"cookie" not in headers:
             return  # nobody in particular, who tried nothing
-        if strange and not self._denials.allows(_address(scope)):
-            return  # a flood of guesses, of which enough is written down
-        if not strange and (not isinstance(refusal, AccessDenied) or refusal.on_record):
+        if not strange and not await self._is_denial(refusal):
             return
-        caller: Caller | None = scope.get("holdfast.caller")
+        if caller is None and not self._denials.allows(f"{_address(scope)} {refusal.code}"):
+            return  # a flood of guesses, or of a page that somebody looks at; enough of it is written down
         view = self._store.as_principal(caller.principal if caller else NOBODY)
         detail = {"method": scope["method"], "code": refusal.code, "reason": str(refusal)}
         detail["address"] = _address(scope)
@@ -209,6 +226,16 @@ class Gate:
             await view.audit("http.request", "denied", subject=_printable(scope["path"]), detail=detail)
         except StoreError as error:
             log.error("a denial is not on record: %s (%s)", error, refusal)
+
+    async def _is_denial(self, refusal: HoldfastError) -> bool:
+        """Whether somebody was kept from what is there, and it is not on record yet."""
+        if isinstance(refusal, SessionNotFound):
+            try:
+                await self._store.as_system().get_session(SessionId(refusal.session))
+            except HoldfastError:
+                return False  # nobody has it
+            return True
+        return isinstance(refusal, AccessDenied) and not refusal.on_record
 
 
 def _secured(send: Send, added: list[tuple[bytes, bytes]]) -> Send:
@@ -233,7 +260,7 @@ def _is_open(path: str) -> bool:
     return path in OPEN or path.startswith(OPEN_UNDER)
 
 
-def _hostname(host: str) -> str:
+def hostname(host: str) -> str:
     """The name in a `Host` header, without its port."""
     if host.startswith("["):
         return host.partition("]")[0].lower() + "]"
@@ -255,13 +282,12 @@ def _bearer(headers: dict[bytes, bytes]) -> str | None:
 
 
 def _cookie(headers: dict[bytes, bytes]) -> str | None:
-    if b"cookie" not in headers:
-        return None
-    try:
-        found = SimpleCookie(headers[b"cookie"].decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return None
-    return found.value if found else None
+    """Ours, among those that whatever else is on this host has set: they may be of any form."""
+    for each in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        name, _, value = each.strip().partition("=")
+        if name == COOKIE:
+            return value.strip('"')
+    return None
 
 
 def _printable(path: str) -> str:

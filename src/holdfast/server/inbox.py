@@ -60,6 +60,7 @@ class Inbox:
         self, view: Store, principal: Principal
     ) -> AsyncGenerator[shapes.ChangedQuestions, None]:
         """The sets that are there, then those that come, change and go."""
+        known: set[str] = set()
         async with aclosing(self._box.changes()) as changes:
             async for changed in changes:
                 present: list[QuestionSet] = []
@@ -70,8 +71,10 @@ class Inbox:
                     except HoldfastError:  # it went, or another program left it damaged
                         gone.append(set_id)
                 shown = await _visible(view, principal, present)
-                if shown or gone:
-                    yield shapes.ChangedQuestions(questions=as_shapes(shown), gone=tuple(gone))
+                lost = [set_id for set_id in gone if set_id in known]
+                known = known.difference(lost).union(each.id for each in shown)
+                if shown or lost:
+                    yield shapes.ChangedQuestions(questions=as_shapes(shown), gone=tuple(lost))
 
     async def _admit(self, view: Store, principal: Principal, set_id: str) -> None:
         question_set = await self.get(view, principal, set_id)
@@ -91,11 +94,17 @@ def as_shape(question_set: QuestionSet) -> shapes.QuestionSet:
 async def _visible(
     view: Store, principal: Principal, question_sets: Iterable[QuestionSet]
 ) -> Sequence[QuestionSet]:
-    readable: dict[str | None, bool] = {None: principal.organization == LOCAL.organization}
+    readable: dict[str | None, bool] = {None: _is_here(principal)}
     for question_set in question_sets:
         if question_set.session_id not in readable:
             readable[question_set.session_id] = await _session_of(view, question_set) is not None
     return [each for each in question_sets if readable[each.session_id]]
+
+
+def _is_here(principal: Principal) -> bool:
+    """Whether this is the person at this machine, whom programs outside of sessions ask."""
+    here = principal.organization == LOCAL.organization
+    return here and (principal.is_admin or principal.user == LOCAL.user)
 
 
 async def _session_of(view: Store, question_set: QuestionSet) -> Session | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.model.principal import Principal, PrincipalRole
-from holdfast.server.keys import Keys, KeysOfAddress, KeysOfFile
+from holdfast.server.keys import keys_at
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures that only the issuer can make. A shared secret, or none, is not among them."""
@@ -29,8 +28,7 @@ class JwtVerifier:
         """`keys` is the address of a JSON Web Key Set, or the path of a file that holds one."""
         self._issuer = issuer
         self._audience = audience
-        is_address = urlsplit(keys).scheme in ("http", "https")
-        self._keys: Keys = KeysOfAddress(keys) if is_address else KeysOfFile(Path(keys))
+        self._keys = keys_at(keys)
 
     async def principal(self, text: str) -> Principal:
         claims = await self._claims(text)
@@ -60,4 +58,14 @@ class JwtVerifier:
             )
         except jwt.PyJWTError as error:
             raise InvalidJwt(error) from None
+        except TypeError:  # how the library says it
+            raise InvalidJwt("its algorithm is not that of the issuer's key") from None
         return claims
+
+
+def expiry(text: str) -> datetime:
+    """When a JWT that was verified expires."""
+    import jwt
+
+    claims: dict[str, Any] = jwt.decode(text, options={"verify_signature": False})
+    return datetime.fromtimestamp(claims["exp"], UTC)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from holdfast.errors import HoldfastError
 from holdfast.server.limits import RateLimit
@@ -35,6 +36,12 @@ class KeysUnavailable(HoldfastError):
 class Keys(Protocol):
     async def find(self, name: object) -> PyJWK | None:
         """The key of that name; None when the issuer has none. `KeysUnavailable` when that is not known."""
+
+
+def keys_at(place: str) -> Keys:
+    """Those of an address, or of the file at a path."""
+    is_address = urlsplit(place).scheme in ("http", "https")
+    return KeysOfAddress(place) if is_address else KeysOfFile(Path(place))
 
 
 class KeysOfFile:

@@ -14,12 +14,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.server.shapes import Problem
 
 log = logging.getLogger("holdfast.server")
 
 MEDIA_TYPE = "application/problem+json"
+
+UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+"""What an id looks like."""
 
 _ALSO = {
     "retry_after": "retry_after",
@@ -56,9 +59,8 @@ def problem_of(error: HoldfastError) -> Response:
     headers = {"Retry-After": str(also["retry_after"])} if "retry_after" in also else None
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("%s: %s", error.code, error)
-    return problem(
-        error.status, str(error), code=error.code, headers=headers, retriable=error.retriable, **also
-    )
+    detail = error.from_afar if isinstance(error, StoreError) else str(error)
+    return problem(error.status, detail, code=error.code, headers=headers, retriable=error.retriable, **also)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -110,4 +112,16 @@ def _allowed(app: FastAPI, path: str) -> list[str]:
 def _sentence(error: Mapping[str, Any]) -> str:
     """`limit: Input should be less than or equal to 1000.`"""
     place = ".".join(str(part) for part in error["loc"][1:]) or str(error["loc"][0])
-    return f"{place}: {error['msg']}."
+    match error["type"]:
+        case "json_invalid":
+            return f"The body is not JSON: it goes wrong at character {place}."
+        case "extra_forbidden":
+            return f"{place}: there is nothing of this name here."
+        case "missing":
+            return f"{place}: it is missing."
+        case "string_pattern_mismatch" if error["ctx"]["pattern"] == UUID:
+            return f"{place}: it is not an id, which is 32 hexadecimal digits with four hyphens."
+        case "string_pattern_mismatch" if "\0" in str(error["input"]):
+            return f"{place}: it must not contain a NUL character."
+        case _:
+            return f"{place}: {error['msg']}."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
 import ipaddress
 import os
 import signal
@@ -18,12 +20,16 @@ from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.model.principal import LOCAL
 from holdfast.server.app import create_app
 from holdfast.server.doorkeeper import Doorkeeper, Unauthenticated
+from holdfast.server.files import connections_among, raise_limit
 from holdfast.server.parts import Parts, open_parts
-from holdfast.server.presence import Presence
-from holdfast.server.protocol import BoundedProtocol
+from holdfast.server.presence import Presence, only_server, store_name
+from holdfast.server.protocol import bounded
 
 GRACE_SECONDS = 3
 """How long answers that are under way may take when the server stops."""
+
+TAKEN_AT_ONCE, WAITING = 32, 1024
+"""How many connections are taken before the first of them is looked at, and how many may wait meanwhile."""
 
 
 class AddressInUse(HoldfastError):
@@ -49,14 +55,36 @@ async def serve(settings: Settings, *, auth: bool = True, announce: Announce) ->
             "Without authentication the server listens on loopback only, since whoever reaches the port can "
             "run agents. Leave --no-auth out, or --host."
         )
-    with _listening(settings.server.host, settings.server.port) as listener:
+    with (
+        only_server(settings.data_dir),
+        _listening(settings.server.host, settings.server.port) as listener,
+    ):
         url = _url(settings.server.host, listener.getsockname()[1])
         async with open_parts(settings, auth=auth) as parts:
             token = await _own_token(settings, parts.doorkeeper)
-            Presence(url, os.getpid(), token).write(settings.data_dir)
+            Presence(url, os.getpid(), token, store_name(settings.store_url)).write(settings.data_dir)
             sign_in = f"{url}/sign-in?code={parts.doorkeeper.sign_in_code(LOCAL)}" if auth else None
-            server = _Server(_config(parts), parts, lambda: announce(Started(url, sign_in, parts)))
+            max_connections = connections_among(raise_limit())
+            server = _Server(
+                configured(parts, max_connections), parts, lambda: announce(Started(url, sign_in, parts))
+            )
             await server.serve(sockets=[listener])
+
+
+def configured(parts: Parts, max_connections: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(parts),
+        http=bounded(max_connections),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=30,
+        backlog=TAKEN_AT_ONCE,
+    )
 
 
 class _Server(uvicorn.Server):
@@ -67,7 +95,10 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(WAITING)
         if self.started:
+            _look_for_garbage()
             await self._tell()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -88,19 +119,15 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(sig)
 
 
-def _config(parts: Parts) -> uvicorn.Config:
-    return uvicorn.Config(
-        create_app(parts),
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_keep_alive=30,
-    )
+def _look_for_garbage() -> None:
+    """From now on, and not among what is there now.
+
+    Everything stands still while Python looks for garbage. All that was loaded would be looked through again
+    and again, for more than a tenth of a second each time, and none of it ever goes.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 async def _own_token(settings: Settings, doorkeeper: Doorkeeper) -> str:
@@ -124,8 +151,9 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
+        remedy = "HOLDFAST_SERVER_PORT or --port" if error.errno == errno.EADDRINUSE else "--host"
         raise AddressInUse(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Give another one with --port."
+            f"Cannot listen on {host}:{port}: {error.strerror}. Give another one with {remedy}."
         ) from None
     return listener
 

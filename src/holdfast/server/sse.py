@@ -26,9 +26,6 @@ log = logging.getLogger("holdfast.server")
 
 MEDIA_TYPE = "text/event-stream"
 
-STUCK_SECONDS = 60.0
-"""How long a client may take nothing, at least, before it is given up."""
-
 PIECE_BYTES = 64 * 1024
 """How much is gathered for a listener before it is sent."""
 
@@ -54,15 +51,13 @@ class EventStream(Response):
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._events = events
-        self._parts_sent = 0
-        self._is_sending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_left(receive))
         try:
-            await self._until_over(sending, leaving)
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sending.cancel()
             leaving.cancel()
@@ -71,26 +66,11 @@ class EventStream(Response):
             if isinstance(outcome, Exception):
                 raise outcome
 
-    async def _until_over(self, *ends: asyncio.Future[None]) -> None:
-        """Wait for one of these, or until a client has taken nothing for too long.
-
-        It is looked at now and then: a timer for each event would cost more than the event.
-        """
-        over: set[asyncio.Future[None]] = set()
-        stuck = False
-        while not over and not stuck:
-            sent, was_sending = self._parts_sent, self._is_sending
-            over, _ = await asyncio.wait(ends, timeout=STUCK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            stuck = was_sending and self._is_sending and self._parts_sent == sent
-
     async def _send_all(self, send: Send) -> None:
         async with aclosing(self._events) as events:
             async for piece in events:
                 for part in _parts(piece):
-                    self._is_sending = True
                     await send({"type": "http.response.body", "body": part, "more_body": True})
-                    self._is_sending = False
-                    self._parts_sent += 1
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -147,7 +127,9 @@ class Feeds:
         except HoldfastError as error:
             log.warning("a listener has to come back: %s", error)
 
-    async def wait_for_session(self, view: Store, session: Session, since: int, seconds: float) -> Changes:
+    async def wait_for_session(
+        self, view: Store, caller: Caller, session: Session, since: int, seconds: float
+    ) -> Changes:
         """What changed after a revision, once something has, or when the time is over."""
         async with self._hub.session(session) as channel:
             number = channel.last
@@ -158,6 +140,7 @@ class Feeds:
                         await channel.news(number)
                         number = channel.last
                         changes = await view.changes(session.id, since, limit=PAGE)
+            await self._doorkeeper.readmit(caller)
             return changes
 
     async def wait_for_listing(
@@ -173,6 +156,7 @@ class Feeds:
                         await channel.news(number)
                         number = channel.last
                         changed = await view.changed_sessions(since, limit=PAGE)
+            await self._doorkeeper.readmit(caller)
             return changed
 
     async def _heard(

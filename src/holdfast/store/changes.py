@@ -69,11 +69,13 @@ async def after(
     deltas: list[Delta] = []
     streaming: dict[int, Streaming] = {}
     for message_pk, floor in floors.items():
-        if message := latest.get(message_pk):
+        message = latest.get(message_pk)
+        # Whoever has reached `upto` otherwise need not look at this page: what is later is not over with it.
+        if message is not None and message.rev <= upto:
             assert message.id is not None
             streaming[message_pk] = Streaming(message.id, await _last_chunk(tx, message_pk, floor))
         elif known := position.streaming.get(message_pk):
-            streaming[message_pk] = await _rest(tx, message_pk, known, deltas)
+            streaming[message_pk] = known if more else await _rest(tx, message_pk, known, deltas)
     changes = Changes(
         session,
         list(latest.values()),

@@ -21,8 +21,12 @@ class Engine(Protocol):
     def listen(self, committed: Committed) -> None:
         """Be told, on the event loop, which sessions each commit of this process changed."""
 
-    async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
-        """The operation's result. With `snapshot`, all its statements see one state."""
+    async def read(self, operation: Operation[T], *, snapshot: bool = False, brief: bool = False) -> T:
+        """The operation's result. With `snapshot`, all its statements see one state.
+
+        `brief` says that it reads few rows, each found by an index: an engine may then read on the
+        event loop what takes less time than the way to a thread and back.
+        """
 
     async def write(self, operation: Operation[T]) -> T:
         """The operation's result, once it is committed. An operation that fails changes nothing."""

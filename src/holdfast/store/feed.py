@@ -99,7 +99,7 @@ class Feed:
 
     async def position(self) -> tuple[int, bool]:
         """Where the last changed session is, and whether others are still to be numbered."""
-        return await self._engine.read(changes.last_change)
+        return await self._engine.read(changes.last_change, brief=True)
 
     async def close(self) -> None:
         """End every follower's iterator."""

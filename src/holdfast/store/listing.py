@@ -7,13 +7,17 @@ does not know (chat peers, time ranges) are counted by reading.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
 from typing import Any
 
 from holdfast.errors import InvalidInput
 from holdfast.model.ids import id_bytes
+from holdfast.model.session import Session
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import to_ms
-from holdfast.store.options import SessionFilter, SessionOrder, SessionPage
+from holdfast.store.options import BRIEF, SessionFilter, SessionOrder, SessionPage
 from holdfast.store.scope import Scope
 from holdfast.store.sessions import session_from_row, unknown_repo
 from holdfast.store.statements import checked
@@ -25,38 +29,63 @@ _COUNTED = ("owner", "agent", "repo_pk")
 async def page(tx: Transaction, scope: Scope, wanted: SessionFilter) -> SessionPage:
     if not scope.may_list(wanted.owner):
         return SessionPage([], 0, wanted.limit, wanted.offset, None)
-    equal = await _equalities(tx, scope, wanted)
-    conditions, values = _conditions(equal, wanted)
+    equal = await equalities(tx, scope, wanted)
+    conditions, values = conditions_of(equal, wanted)
     statuses = sorted(wanted.status) if wanted.status is not None else [None]
-    column = "updated_at" if wanted.order is SessionOrder.UPDATED else "pk"
+    column = column_of(wanted.order)
     conditions, values = _from_cursor(conditions, values, wanted)
-    reads = []
     parameters: list[Any] = list(values)
-    reach = wanted.offset + wanted.limit + 1
     for status in statuses:
-        clauses = list(conditions)
-        if status is not None:
-            parameters.append(str(status))
-            clauses.append(f"status = ${len(parameters)}")
-        where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
-        parameters.append(reach)
-        reads.append(
-            f"SELECT * FROM (SELECT pk, updated_at FROM sessions {where} "
-            f"ORDER BY {column} DESC, pk DESC LIMIT ${len(parameters)}) AS part"
-        )
-    chosen = " UNION ALL ".join(reads)
+        parameters += ([] if status is None else [str(status)]) + [wanted.offset + wanted.limit + 1]
     parameters += [wanted.limit + 1, wanted.offset]
-    sql = tx.text("session_page").replace("CHOSEN", chosen).replace("ORDERED", column)
-    sql = sql.replace("LIMITED", f"LIMIT ${len(parameters) - 1} OFFSET ${len(parameters)}")
-    rows = await tx.query(checked(sql), *parameters) if statuses else []
+    by_status = 0 if wanted.status is None else len(statuses)
+    sql = _page_sql(tx.text("session_page"), tuple(conditions), len(values), by_status, column)
+    rows = await tx.query(sql, *parameters) if statuses else []
     following = None
     if len(rows) > wanted.limit:
         rows = rows[: wanted.limit]
-        following = _cursor(wanted.order, *rows[-1][-2:])
+        following = cursor(wanted.order, *rows[-1][-2:])
     total = await _total(tx, equal, wanted, len(rows) if following is None and not wanted.before else None)
     return SessionPage(
         [session_from_row(row[:-2]) for row in rows], total, wanted.limit, wanted.offset, following
     )
+
+
+def is_brief(scope: Scope, wanted: SessionFilter) -> bool:
+    """Whether a page is a matter of few rows: one index leads to them, and nothing has to be counted."""
+    if scope.principal is None or not wanted.counted or wanted.offset + wanted.limit > BRIEF:
+        return False
+    owned = wanted.owner is not None or not scope.principal.is_admin
+    narrowed = (scope.agent or wanted.agent_id, wanted.repo_id, wanted.status)
+    return owned + sum(each is not None for each in narrowed) <= 1
+
+
+@lru_cache(maxsize=256)
+def _page_sql(text: str, conditions: tuple[str, ...], values: int, statuses: int, column: str) -> str:
+    """The SQL of a page whose conditions take so many values: one read, or one for each status."""
+    numbers = count(values + 1)
+    reads = []
+    for _ in range(statuses or 1):
+        clauses = [*conditions, *([f"status = ${next(numbers)}"] if statuses else [])]
+        where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
+        reads.append(
+            f"SELECT * FROM (SELECT pk, updated_at FROM sessions {where} "
+            f"ORDER BY {column} DESC, pk DESC LIMIT ${next(numbers)}) AS part"
+        )
+    sql = text.replace("CHOSEN", " UNION ALL ".join(reads)).replace("ORDERED", column)
+    return checked(sql.replace("LIMITED", f"LIMIT ${next(numbers)} OFFSET ${next(numbers)}"))
+
+
+async def sessions_at(tx: Transaction, order: SessionOrder, pks: str) -> dict[int, Session]:
+    """Sessions by their keys, which are a JSON array, in the order of a listing."""
+    chosen = tx.text("listed_sessions").replace("CONDITIONS", "true")
+    sql = tx.text("session_page").replace("CHOSEN", chosen).replace("ORDERED", column_of(order))
+    rows = await tx.query(checked(sql.replace("LIMITED", "")), pks)
+    return {row[-2]: session_from_row(row[:-2]) for row in rows}
+
+
+def column_of(order: SessionOrder) -> str:
+    return "updated_at" if order is SessionOrder.UPDATED else "pk"
 
 
 async def totals(tx: Transaction) -> dict[SessionStatus, int]:
@@ -65,7 +94,7 @@ async def totals(tx: Transaction) -> dict[SessionStatus, int]:
     return {status: counted.get(status, 0) for status in SessionStatus}
 
 
-async def _equalities(tx: Transaction, scope: Scope, wanted: SessionFilter) -> dict[str, Any]:
+async def equalities(tx: Transaction, scope: Scope, wanted: SessionFilter) -> dict[str, Any]:
     """Column values that must hold, from the filter and from who is asking."""
     if wanted.agent_id is not None:
         scope.admit_agent(wanted.agent_id)
@@ -93,15 +122,18 @@ async def _equalities(tx: Transaction, scope: Scope, wanted: SessionFilter) -> d
     return equal | {column: value for column, value in peer.items() if value is not None}
 
 
-def _conditions(equal: dict[str, Any], wanted: SessionFilter) -> tuple[list[str], list[Any]]:
-    conditions = [f"{column} = ${number}" for number, column in enumerate(equal, 1)]
-    values = list(equal.values())
-    for comparison, moment in _ranges(wanted):
+def conditions_of(
+    equal: dict[str, Any], wanted: SessionFilter, after: Sequence[Any] = ()
+) -> tuple[list[str], list[Any]]:
+    """What must hold besides status and text. The parameters are numbered on from those of `after`."""
+    values = list(after)
+    conditions = []
+    for column, value in equal.items():
+        values.append(value)
+        conditions.append(f"{column} = ${len(values)}")
+    for comparison, moment in wanted.ranges:
         values.append(to_ms(moment))
         conditions.append(f"{comparison} ${len(values)}")
-    if wanted.text is not None:
-        values.append(f"%{_literal(wanted.text.lower())}%")
-        conditions.append(f"lower(title) LIKE ${len(values)} ESCAPE '!'")
     if wanted.participant is not None:
         values.append(wanted.participant)
         number = len(values)
@@ -112,59 +144,55 @@ def _conditions(equal: dict[str, Any], wanted: SessionFilter) -> tuple[list[str]
     return conditions, values
 
 
-def _literal(text: str) -> str:
-    """`text` in which LIKE finds no wildcard."""
-    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+def with_status(
+    conditions: list[str], values: list[Any], wanted: SessionFilter
+) -> tuple[list[str], list[Any]]:
+    """These conditions, and that the status is one of those wanted."""
+    if wanted.status is None:
+        return conditions, values
+    first = len(values) + 1
+    values = values + [str(status) for status in sorted(wanted.status)]
+    numbers = ", ".join(f"${number}" for number in range(first, len(values) + 1))
+    return [*conditions, f"status IN ({numbers})" if numbers else "false"], values
 
 
-def _ranges(wanted: SessionFilter) -> list[tuple[str, Any]]:
-    ranges = (
-        ("created_at >", wanted.created_after),
-        ("created_at <", wanted.created_before),
-        ("updated_at >", wanted.updated_after),
-        ("updated_at <", wanted.updated_before),
-    )
-    return [(comparison, moment) for comparison, moment in ranges if moment is not None]
+def cursor(order: SessionOrder, pk: int, updated_at: int) -> str:
+    """What says where a page ends."""
+    return f"{order.value}-{updated_at}-{pk}"
 
 
-def _read(wanted: SessionFilter) -> bool:
-    """Whether only reading sessions tells how many match."""
-    return bool(_ranges(wanted)) or wanted.text is not None or wanted.participant is not None
+def place_of(wanted: SessionFilter) -> tuple[int, int] | None:
+    """Where the page before ended: when its last session had changed, and the session's key."""
+    if wanted.before is None:
+        return None
+    kind, _, place = wanted.before.partition("-")
+    updated_at, _, pk = place.partition("-")
+    if kind != wanted.order.value or not updated_at.isdigit() or not pk.isdigit():
+        raise InvalidInput(f"{wanted.before!r} is not a cursor of this listing; take a page's `next`.")
+    return int(updated_at), int(pk)
 
 
 def _from_cursor(
     conditions: list[str], values: list[Any], wanted: SessionFilter
 ) -> tuple[list[str], list[Any]]:
-    if wanted.before is None:
+    place = place_of(wanted)
+    if place is None:
         return conditions, values
-    kind, _, place = wanted.before.partition("-")
-    updated_at, _, pk = place.partition("-")
-    if kind != wanted.order.value or not updated_at.isdigit() or not pk.isdigit():
-        raise InvalidInput(f"{wanted.before!r} is not a cursor of this listing; take a page's `next`.")
     number = len(values)
     if wanted.order is SessionOrder.UPDATED:
         earlier = f"(updated_at, pk) < (${number + 1}, ${number + 2})"
-        return [*conditions, earlier], [*values, int(updated_at), int(pk)]
-    return [*conditions, f"pk < ${number + 1}"], [*values, int(pk)]
-
-
-def _cursor(order: SessionOrder, pk: int, updated_at: int) -> str:
-    return f"{order.value}-{updated_at}-{pk}"
+        return [*conditions, earlier], [*values, *place]
+    return [*conditions, f"pk < ${number + 1}"], [*values, place[1]]
 
 
 async def _total(tx: Transaction, equal: dict[str, Any], wanted: SessionFilter, seen: int | None) -> int:
     if seen is not None and (seen or not wanted.offset):
         return wanted.offset + seen
-    if "organization" in equal and not (set(equal) - {"organization", *_COUNTED}) and not _read(wanted):
+    if "organization" in equal and wanted.counted:
         row_key = {"owner": "", "agent": "", "repo_pk": 0} | equal
         rows = await tx.all("session_counts", *(row_key[column] for column in ("organization", *_COUNTED)))
         return sum(n for status, n in rows if wanted.status is None or status in wanted.status)
-    conditions, values = _conditions(equal, wanted)
-    if wanted.status is not None:
-        first = len(values) + 1
-        values += [str(status) for status in sorted(wanted.status)]
-        numbers = ", ".join(f"${number}" for number in range(first, len(values) + 1))
-        conditions.append(f"status IN ({numbers})")
+    conditions, values = with_status(*conditions_of(equal, wanted), wanted)
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = await tx.query(checked(f"SELECT count(*) FROM sessions {where}"), *values)
     return int(rows[0][0])

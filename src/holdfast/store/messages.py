@@ -21,6 +21,12 @@ from holdfast.store.options import MAX_SEQ, HistoryOptions, HistoryPage, JsonPag
 from holdfast.store.scope import Scope
 from holdfast.store.transaction import Row, Transaction
 
+PIECE_BYTES = 1024 * 1024
+"""How long a piece of a history in wire form is, give or take one message: some copies of it are made."""
+
+PAGE_BYTES = 4 * PIECE_BYTES
+"""How long a page in wire form is, give or take one message: most are whole."""
+
 _PAIR_REACH = 1000
 """How far a page is lengthened in search of the other half of a tool call."""
 
@@ -146,8 +152,9 @@ async def ranges(
 async def history_page_json(
     tx: Transaction, scope: Scope, ref: SessionRef, options: HistoryOptions
 ) -> JsonPage:
+    """A page that is shorter than asked for where its messages are long."""
     found = await sessions.find(tx, scope, ref, writing=False)
-    rows, older, newer = await _page(tx, found.pk, options)
+    rows, older, newer = await _page(tx, found.pk, options, max_bytes=PAGE_BYTES)
     return JsonPage(_wire_form(rows).encode(), older, newer)
 
 
@@ -156,19 +163,26 @@ class JsonPiece(msgspec.Struct, frozen=True):
 
     text: bytes
     last_seq: int
-    count: int
+    more: bool
 
 
 async def history_json(tx: Transaction, scope: Scope, ref: SessionRef, after: int, limit: int) -> JsonPiece:
-    """The messages after a `seq`, as they are stored."""
+    """The messages after a `seq`, as they are stored: up to `limit`, fewer where they are long."""
     found = await sessions.find(tx, scope, ref, writing=False)
-    if floors := await open_floors(tx, found.pk):
-        rows = await as_they_stand(tx, floors, await tx.all("history_after", found.pk, after, limit))
-        return JsonPiece(_wire_form(rows).encode(), rows[-1][1] if rows else after, len(rows))
-    row = await tx.one("history_as_json", found.pk, after, limit)
+    floors = await open_floors(tx, found.pk)
+    size = await tx.one("history_size_after", found.pk, after, limit)
+    assert size is not None
+    fitting, length = size
+    more = fitting == limit
+    if length > PIECE_BYTES:
+        fitting, more = await _fitting(tx, found.pk, "after", after, limit, PIECE_BYTES), True
+    if floors:
+        rows = await as_they_stand(tx, floors, await tx.all("history_after", found.pk, after, fitting))
+        return JsonPiece(_wire_form(rows).encode(), rows[-1][1] if rows else after, more)
+    row = await tx.one("history_as_json", found.pk, after, fitting)
     assert row is not None
-    text, last_seq, count = row
-    return JsonPiece((text or "").encode(), last_seq or after, count)
+    text, last_seq = row
+    return JsonPiece((text or "").encode(), last_seq or after, more)
 
 
 async def get(tx: Transaction, scope: Scope, ref: SessionRef, message_id: MessageId) -> Message:
@@ -177,6 +191,18 @@ async def get(tx: Transaction, scope: Scope, ref: SessionRef, message_id: Messag
     stored = await _stored(tx, found.pk, message_id)
     (current,) = await as_they_stand(tx, floors, [stored])
     return message_from_row(*current[1:])
+
+
+async def earlier(tx: Transaction, message: Message) -> Message | None:
+    """The message that was stored under the same id, in whichever session; it must say the same."""
+    assert message.id is not None
+    row = await tx.one("message_by_id", id_bytes(message.id, "message id"))
+    if row is None:
+        return None
+    stored = message_from_row(*row[2:])
+    if not _same(stored, message):
+        raise _id_taken(message.id)
+    return stored
 
 
 async def revise(
@@ -204,6 +230,20 @@ async def revise(
         revised = with_count(revised, counter)
     await tx.run("change_message", revised, rev, pk)
     return message_from_row(seq, rev, revised)
+
+
+async def give_turn(
+    tx: Transaction, session_pk: int, message_id: MessageId, turn_id: TurnId, now: int
+) -> bool:
+    """Say in which turn a message is answered that was stored without one; False when it has one."""
+    pk, _, _, body = await _stored(tx, session_pk, message_id)
+    parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    if "turnId" in parts:
+        return False
+    _, rev = await sessions.advance(tx, session_pk, now)
+    revised = msgspec.json.encode(parts | {"turnId": turn_id}).decode()
+    await tx.run("change_message", revised, rev, pk)
+    return True
 
 
 async def open_floors(tx: Transaction, session_pk: int) -> dict[int, int]:
@@ -264,6 +304,10 @@ def _wire_form(rows: Sequence[Row]) -> str:
     return ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
 
 
+def _id_taken(message_id: str) -> Conflict:
+    return Conflict(f"Another message already has the id {message_id}; give a new one its own id.")
+
+
 def _too_large(size: int, limit: int) -> MessageTooLarge:
     return MessageTooLarge(
         f"The message has {size:,} bytes; at most {limit:,} are kept in one. "
@@ -272,9 +316,10 @@ def _too_large(size: int, limit: int) -> MessageTooLarge:
 
 
 async def _page(
-    tx: Transaction, session_pk: int, options: HistoryOptions
+    tx: Transaction, session_pk: int, options: HistoryOptions, max_bytes: int | None = None
 ) -> tuple[list[Row], int | None, int | None]:
     """The rows oldest first, with the cursors to what is older and newer."""
+    limit = options.limit
     floors = await open_floors(tx, session_pk)
     forwards = options.after is not None and options.before is None
     cursor = options.after if forwards else options.before
@@ -282,7 +327,9 @@ async def _page(
     direction = "after" if forwards else "before"
     # One row more than asked for tells whether there is another page.
     if options.since is None and options.until is None:
-        found = list(await tx.all(f"history_{direction}", session_pk, cursor, options.limit + 1))
+        if max_bytes is not None:
+            limit = await _fitting(tx, session_pk, direction, cursor, limit, max_bytes)
+        found = list(await tx.all(f"history_{direction}", session_pk, cursor, limit + 1))
     else:
         since = to_ms(options.since) if options.since else -MAX_SEQ
         until = to_ms(options.until) if options.until else MAX_SEQ
@@ -291,13 +338,13 @@ async def _page(
         found = list(
             await tx.all(
                 f"history_window_{direction}",
-                *(session_pk, *window, cursor, options.limit + 1, since, until),
+                *(session_pk, *window, cursor, limit + 1, since, until),
             )
         )
     if not forwards and options.after is not None:
         found = [row for row in found if row[1] > options.after]
-    more = len(found) > options.limit
-    rows = found[: options.limit]
+    more = len(found) > limit
+    rows = found[:limit]
     if not forwards:
         rows.reverse()
     if not rows:
@@ -306,6 +353,19 @@ async def _page(
     older = rows[0][1] if (more if not forwards else rows[0][1] > 1) else None
     newer = rows[-1][1] if (more if forwards else options.before is not None) else None
     return rows, older, newer
+
+
+async def _fitting(
+    tx: Transaction, session_pk: int, direction: str, cursor: int, limit: int, max_bytes: int
+) -> int:
+    """How many of the messages from a cursor on begin within so many bytes: at least one, if there is one."""
+    length = fitting = 0
+    for (size,) in await tx.all(f"history_sizes_{direction}", session_pk, cursor, limit):
+        if length >= max_bytes:
+            break
+        length += size
+        fitting += 1
+    return fitting
 
 
 async def _with_pairs(
@@ -346,7 +406,7 @@ async def _repeated(tx: Transaction, session_pk: int, prepared: Prepared) -> Mes
     _, stored_session, seq, rev, body = row
     earlier = message_from_row(seq, rev, body)
     if stored_session != session_pk or not _same(earlier, prepared.message):
-        raise Conflict(f"Another message already has the id {prepared.id_text}; give a new one its own id.")
+        raise _id_taken(prepared.id_text)
     return earlier
 
 

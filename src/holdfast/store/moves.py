@@ -7,6 +7,7 @@ gives back exactly what was there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -18,7 +19,7 @@ from holdfast.model.key import SessionKey
 from holdfast.model.message import copied
 from holdfast.model.principal import Principal, PrincipalRole
 from holdfast.model.records import AuditEntry, DoneStep, MoveAction, MoveRecord, MoveStep, ReplacedSession
-from holdfast.model.session import NewSession, Session, SessionRef
+from holdfast.model.session import NewSession, Session, SessionRef, copied_from
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import from_ms
 from holdfast.store import messages, records, sessions
@@ -93,7 +94,7 @@ class Moving(msgspec.Struct, frozen=True):
             agent=key.agent_id,
             key=key,
             title=first.title,
-            custom=first.custom | {"copiedFrom": {"sessions": [each.id for each in originals]}},
+            custom=first.custom | copied_from([each.id for each in originals]),
         )
         made = await sessions.create(tx, scope, new, SessionId(new_id()), self.now, reuse=False)
         for original in originals:
@@ -106,35 +107,71 @@ class Moving(msgspec.Struct, frozen=True):
 
 
 async def undo(tx: Transaction, scope: Scope, now: int) -> MoveRecord:
-    """Take back the last moves, all of them or none."""
+    """Take back the last moves, all of them or none; sessions that were deleted since are only named."""
     scope.admit_admin("move sessions")
     row = await tx.one("last_moves", scope.organization)
     if row is None:
-        raise NotFound("No sessions were moved that are not back already.")
+        raise NotFound("There is nothing to take back: no migration is in effect.")
     record = _from_row(row)
     if await tx.one("undo_moves", now, record.number) is None:
         raise Conflict("These moves were undone a moment ago.")
+    gone: list[SessionId] = []
+    merged: set[SessionId] = set()
+    restored: Counter[SessionId] = Counter()
     for done in reversed(record.steps):
-        await _undo(tx, scope, done, now)
+        gone += await _undo(tx, scope, done, merged, restored, now)
     steps = [done.step for done in record.steps]
     await _audit(tx, scope, "sessions.move.undo", record.number, steps, now)
-    return msgspec.structs.replace(record, undone_at=from_ms(now))
+    return msgspec.structs.replace(record, undone_at=from_ms(now), gone=tuple(dict.fromkeys(gone)))
 
 
-async def _undo(tx: Transaction, scope: Scope, done: DoneStep, now: int) -> None:
-    if done.made is not None:
-        _, made = await _found(tx, scope, done.made)
-        if made.rev != done.made_rev:
-            raise Conflict(
-                f"Session {made.id} was used since it was made by the move, and what was said in it would be "
-                "lost; nothing was undone."
-            )
-        await sessions.delete(tx, scope, made.id)
+async def _undo(
+    tx: Transaction,
+    scope: Scope,
+    done: DoneStep,
+    merged: set[SessionId],
+    restored: Counter[SessionId],
+    now: int,
+) -> list[SessionId]:
+    """Take a step back as far as its sessions are there; those that are not.
+
+    `merged` are the originals of merges that stay, `restored` those that later steps had set aside.
+    """
+    ids = [former.session_id for former in done.replaced] + ([done.made] if done.made else [])
+    there = {each: known for each in ids if (known := await _if_there(tx, scope, each))}
+    gone = [each for each in ids if each not in there]
+    for found, _ in there.values():
+        await _require_free(tx, found, now)
+    if done.made is not None and done.made in there:
+        if any(former.session_id in gone for former in done.replaced):
+            merged.update(former.session_id for former in done.replaced)
+            return gone  # what was said in the deleted one is only in the merged one now
+        await _delete_made(tx, scope, done, there[done.made][1], restored[done.made])
     for former in done.replaced:
-        found, _ = await _found(tx, scope, former.session_id)
-        status = former.status if done.made is not None else found.status
-        archived_from = former.archived_from if done.made is not None else found.archived_from
-        await _rekey(tx, scope, found, SessionKey.parse(former.key), status, archived_from, now)
+        if former.session_id in there and former.session_id not in merged:
+            found, _ = there[former.session_id]
+            status = former.status if done.made is not None else found.status
+            archived_from = former.archived_from if done.made is not None else found.archived_from
+            await _rekey(tx, scope, found, SessionKey.parse(former.key), status, archived_from, now)
+            restored[former.session_id] += 1
+    return gone
+
+
+async def _delete_made(tx: Transaction, scope: Scope, done: DoneStep, made: Session, restored: int) -> None:
+    # Setting it aside for a further merge and restoring it are two changes, and are ours.
+    if made.rev != (done.made_rev or 0) + 2 * restored:
+        raise Conflict(
+            f"Session {made.id} was used since it was made by the move, and what was said in it would be "
+            "lost; nothing was undone."
+        )
+    await sessions.delete(tx, scope, made.id)
+
+
+async def _if_there(tx: Transaction, scope: Scope, ref: SessionRef) -> tuple[Found, Session] | None:
+    try:
+        return await _found(tx, scope, ref)
+    except SessionNotFound:
+        return None
 
 
 async def _found(tx: Transaction, scope: Scope, ref: SessionRef) -> tuple[Found, Session]:
@@ -147,7 +184,7 @@ async def _found(tx: Transaction, scope: Scope, ref: SessionRef) -> tuple[Found,
 async def _require_free(tx: Transaction, found: Found, now: int) -> None:
     row = await tx.one("lease_expiry", found.pk)
     if row is not None and row[0] > now:
-        raise Conflict(f"A turn of session {id_text(found.id)} is running; move it when it has ended.")
+        raise Conflict(f"A turn of session {id_text(found.id)} is running; try again when it has ended.")
 
 
 async def _archive(tx: Transaction, scope: Scope, found: Found, session: Session, now: int) -> None:

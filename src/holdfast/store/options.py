@@ -17,10 +17,14 @@ from holdfast.model.session import Session
 from holdfast.model.status import SessionStatus
 from holdfast.model.text import storable_fields
 from holdfast.model.turn import Turn
+from holdfast.model.words import Piece
 
 MAX_PAGE = 10_000
 """Rows in one page. Reading more is a loop over pages, so that no read holds the database for long."""
 
+
+BRIEF = 200
+"""Rows up to which a page is read sooner than a thread is woken to read it."""
 
 MAX_SEQ = 2**62
 """A seq beyond every other."""
@@ -46,6 +50,12 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("before", "after"):
             if (cursor := getattr(self, name)) is not None and not 0 <= cursor <= MAX_SEQ:
                 raise InvalidInput(f"`{name}` is the seq of a message; {cursor} cannot be one.")
+
+    @property
+    def brief(self) -> bool:
+        """Whether this is a matter of few rows, each found by an index."""
+        windowed = self.since is not None or self.until is not None  # a page may be late in a long window
+        return self.limit <= BRIEF and not self.keep_pairs and not windowed
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
@@ -93,7 +103,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Who owns the session, or opened a turn in it."""
     status: Set[SessionStatus | str] | None = None
     text: str | None = None
-    """Some of the title, in any case of its letters."""
+    """Some of the title, in any case of its letters, or words that are all in one message."""
     created_after: datetime | None = None
     created_before: datetime | None = None
     updated_after: datetime | None = None
@@ -114,6 +124,33 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidInput(f"{str(status)!r} is not a session status; it is one of {known}.")
         storable_fields(self)
 
+    @property
+    def ranges(self) -> list[tuple[str, datetime]]:
+        """The comparisons with moments."""
+        given = (
+            ("created_at >", self.created_after),
+            ("created_at <", self.created_before),
+            ("updated_at >", self.updated_after),
+            ("updated_at <", self.updated_before),
+        )
+        return [(comparison, moment) for comparison, moment in given if moment is not None]
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is known without reading sessions how many match."""
+        peer = (self.channel, self.account_id, self.peer_kind, self.peer_id)
+        read = (self.text, self.participant, *peer)
+        return not self.ranges and all(each is None for each in read)
+
+
+class Match(msgspec.Struct, frozen=True, rename="camel"):
+    """The newest message of a session that has the words somebody looked for."""
+
+    message_id: MessageId
+    seq: int
+    snippet: tuple[Piece, ...]
+    """Some of what it says, in one line and in pieces: those with `hit` are what was looked for."""
+
 
 class SessionPage(msgspec.Struct, frozen=True):
     sessions: list[Session]
@@ -123,6 +160,13 @@ class SessionPage(msgspec.Struct, frozen=True):
     offset: int
     next: str | None
     """The cursor for `before` of the next page; None on the last one."""
+    matches: dict[SessionId, Match] = {}
+    """Of a search, the message that was found, for each session whose messages have the words, as far as a
+    person reads."""
+    is_all: bool = True
+    """False for a search of words so frequent that only the newest messages with them were looked at."""
+    unread: int = 0
+    """Messages whose words are not known yet: asked again, a search goes on through them."""
 
     def __iter__(self) -> Iterator[Session]:
         return iter(self.sessions)

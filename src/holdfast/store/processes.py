@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from holdfast.model.ids import SessionId, id_text
 from holdfast.model.records import ProcessRecord
-from holdfast.model.session import SessionRef
+from holdfast.model.session import SessionPatch, SessionRef
 from holdfast.store import sessions
 from holdfast.store.scope import Scope
 from holdfast.store.transaction import Transaction
@@ -30,6 +30,14 @@ async def of_session(tx: Transaction, scope: Scope, ref: SessionRef) -> list[Pro
 
 async def forget(tx: Transaction, owner: str, process_group: int) -> None:
     await tx.run("delete_process", owner, process_group)
+
+
+async def release(
+    tx: Transaction, scope: Scope, ref: SessionRef, owner: str, change: SessionPatch, now: int
+) -> None:
+    await sessions.patch(tx, scope, ref, change, None, now)
+    found = await sessions.find(tx, scope, ref, writing=True)
+    await tx.run("delete_processes_of_session", found.pk, owner)
 
 
 async def owners(tx: Transaction) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import InvalidInput, NotFound, RevisionConflict
 from holdfast.model.content import encode_json
 from holdfast.model.ids import CompactionId, RepoId, TokenId, id_bytes, id_text
 from holdfast.model.principal import Principal, PrincipalRole
@@ -28,10 +28,13 @@ async def commit_compaction(
     new: NewCompaction,
     compaction_id: CompactionId,
     expected: int | None,
+    planned_at: int | None,
     now: int,
 ) -> Compaction:
     found = await sessions.find(tx, scope, ref, writing=True)
     last_seq, rev = await sessions.advance(tx, found.pk, now, expected=expected)
+    if planned_at is not None and await tx.all("compactions_changed_after", found.pk, planned_at, 1):
+        raise RevisionConflict(planned_at, rev - 1)
     if new.last_seq > last_seq:
         raise InvalidInput(f"The session has {last_seq} messages; message {new.last_seq} cannot be folded.")
     await tx.run(
@@ -148,7 +151,13 @@ async def delete_repo(tx: Transaction, scope: Scope, repo_id: RepoId) -> None:
 
 
 async def add_token(
-    tx: Transaction, principal: Principal, token_hash: str, label: str, expires_at: datetime | None, now: int
+    tx: Transaction,
+    principal: Principal,
+    token_hash: str,
+    label: str,
+    expires_at: datetime | None,
+    parent_id: TokenId | None,
+    now: int,
 ) -> Token:
     token_id = new_id()
     await tx.run(
@@ -162,6 +171,7 @@ async def add_token(
             label,
         ),
         *(now, to_ms(expires_at) if expires_at else None),
+        id_bytes(parent_id) if parent_id else None,
     )
     row = await tx.one("token_by_hash", token_hash)
     assert row is not None
@@ -186,6 +196,7 @@ async def revoke_token(tx: Transaction, scope: Scope, token_id: TokenId, now: in
     row = await tx.one("revoke_token", now, scope.organization, id_bytes(token_id, "token id"))
     if row is None:
         raise NotFound(f"There is no token {token_id}.")
+    await tx.run("revoke_children", now, id_bytes(token_id))
     return _token_from_row(row)
 
 
@@ -235,7 +246,7 @@ def _repo_from_row(row: Row) -> Repo:
 
 
 def _token_from_row(row: Row) -> Token:
-    raw_id, organization, user, role, label, created_at, last_used_at, expires_at, revoked_at = row
+    raw_id, organization, user, role, label, created_at, last_used_at, expires_at, revoked_at, parent_id = row
     return Token(
         id=TokenId(id_text(raw_id)),
         principal=Principal(organization, user, PrincipalRole(role)),
@@ -244,6 +255,7 @@ def _token_from_row(row: Row) -> Token:
         last_used_at=_moment(last_used_at),
         expires_at=_moment(expires_at),
         revoked_at=_moment(revoked_at),
+        parent_id=TokenId(id_text(parent_id)) if parent_id else None,
     )
 
 

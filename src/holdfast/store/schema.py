@@ -1,12 +1,14 @@
 """The schema's revision: reading it, and rendering the SQL that moves it.
 
 Opening a store reads the recorded revision with one query. Alembic, which costs half a second
-to import, is loaded only when the database is behind.
+to import, is loaded only when a database with something in it is behind. What all migrations
+together make of an empty one is written down beside them (`python -m holdfast.store.migrations`).
 """
 
 from __future__ import annotations
 
 import io
+from functools import cache
 from pathlib import Path
 
 from holdfast.errors import InvalidInput, SchemaTooNew
@@ -14,6 +16,10 @@ from holdfast.store.migrations import HEAD
 
 BASE = "base"
 """The revision of an empty database, in Alembic's word."""
+
+DIALECTS = ("sqlite", "postgresql")
+
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def behind(recorded: str | None) -> bool:
@@ -37,10 +43,24 @@ def script(dialect: str, recorded: str | None, target: str | None = None) -> str
         target = HEAD
     if _known(target) == (recorded or BASE):
         return ""
+    if recorded is None and target == HEAD:
+        return whole_file(dialect).read_text()
     if target != BASE and target > (recorded or ""):
-        return _render("upgrade", dialect, f"{recorded or BASE}:{target}")
+        return render("upgrade", dialect, f"{recorded or BASE}:{target}")
     emptied = "DROP TABLE alembic_version;" if target == BASE else ""
-    return _render("downgrade", dialect, f"{recorded}:{target}") + emptied
+    return render("downgrade", dialect, f"{recorded}:{target}") + emptied
+
+
+def whole_file(dialect: str) -> Path:
+    """Where it is written down what all migrations together make of an empty database."""
+    return MIGRATIONS / f"{dialect}.sql"
+
+
+def whole(dialect: str) -> str:
+    """What all migrations together make of an empty database."""
+    return "-- Written by: python -m holdfast.store.migrations\n" + render(
+        "upgrade", dialect, f"{BASE}:{HEAD}"
+    )
 
 
 def _known(target: str) -> str:
@@ -49,14 +69,17 @@ def _known(target: str) -> str:
     return target
 
 
-def _render(direction: str, dialect: str, revisions: str) -> str:
+@cache
+def render(direction: str, dialect: str, revisions: str) -> str:
+    """The SQL of some migrations, by Alembic."""
     from alembic import command
     from alembic.config import Config
 
     output = io.StringIO()
     config = Config(output_buffer=output)
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes.update(dialect=dialect, output=output)
     getattr(command, direction)(config, revisions, sql=True)
     # The caller owns the transaction; Alembic brackets the script with its own.
-    return "\n".join(line for line in output.getvalue().splitlines() if line not in ("BEGIN;", "COMMIT;"))
+    lines = (line.rstrip() for line in output.getvalue().splitlines() if line not in ("BEGIN;", "COMMIT;"))
+    return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@ is one operation in one transaction, and a write has been committed when its cal
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
@@ -57,11 +58,13 @@ from holdfast.store import (
     payloads,
     processes,
     records,
+    search,
     sessions,
     turns,
 )
 from holdfast.store.ids import new_id
 from holdfast.store.options import (
+    BRIEF,
     ChangedSessions,
     Changes,
     HistoryOptions,
@@ -85,7 +88,7 @@ Scoped = Callable[Concatenate[Transaction, Scope, P], Coroutine[Any, Any, T]]
 """An operation on behalf of somebody."""
 
 JSON_PAGE = 1000
-"""Messages per piece of a history that is streamed as JSON."""
+"""Messages per piece of a history that is streamed as JSON, unless they are long."""
 
 
 class Store:
@@ -121,7 +124,7 @@ class Store:
 
     async def get_or_create(self, key: SessionKey, defaults: NewSession | None = None) -> Session:
         """The session of `key`. The same key gives the same session, however many callers race."""
-        existing = await self._read(sessions.lookup, key)
+        existing = await self._glance(sessions.lookup, key)
         if existing is not None:
             return existing
         new = sessions.with_key(defaults, key)
@@ -130,12 +133,24 @@ class Store:
     async def create_session(self, new: NewSession) -> Session:
         return await self._create(new, reuse=False)
 
-    async def get_session(self, ref: SessionRef) -> Session:
-        return await self._read(sessions.get, ref)
+    async def get_session(self, ref: SessionRef, *, writing: bool = False) -> Session:
+        """A session; `writing` denies it to those who may only read it."""
+        return await self._glance(sessions.get, ref, writing=writing)
 
     async def list(self, wanted: SessionFilter | None = None) -> SessionPage:
-        """Sessions that match, newest first, with their exact total."""
-        return await self._snapshot(listing.page, wanted or SessionFilter())
+        """Sessions that match, newest first, with their exact total.
+
+        With a text, what was said lately is first made searchable, for as long as a person would wait,
+        and the page says whether it has all there is.
+        """
+        wanted = wanted or SessionFilter()
+        if wanted.text is not None:
+            principal = self._scope.principal
+            unread = await self._runtime.words.catch_up(principal.organization if principal else None)
+            found = await self._snapshot(search.find, wanted, unread)
+            return await asyncio.to_thread(found.with_matches, wanted.text)
+        read = self._glance_at_once if listing.is_brief(self._scope, wanted) else self._snapshot
+        return await read(listing.page, wanted)
 
     async def patch(
         self, ref: SessionRef, patch: SessionPatch, *, expected_revision: int | None = None
@@ -177,7 +192,9 @@ class Store:
 
     async def get_history(self, ref: SessionRef, options: HistoryOptions | None = None) -> HistoryPage:
         """A page of messages, oldest first: the latest ones unless `options` say otherwise."""
-        return await self._read(messages.history, ref, options or HistoryOptions())
+        options = options or HistoryOptions()
+        read = self._glance if options.brief else self._read
+        return await read(messages.history, ref, options)
 
     async def get_ranges(self, ref: SessionRef, ranges: Sequence[tuple[int, int]]) -> Sequence[Message]:
         """The messages from each first to each last `seq`, as far as they are there."""
@@ -185,26 +202,26 @@ class Store:
         return await self._read(messages.ranges, ref, ranges)
 
     async def get_message(self, ref: SessionRef, message_id: MessageId) -> Message:
-        return await self._read(messages.get, ref=ref, message_id=message_id)
+        return await self._glance(messages.get, ref=ref, message_id=message_id)
 
     async def history_json(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[bytes]:
         """All messages after a `seq` as one JSON array, in pieces, passed through unparsed.
 
         Each piece is a read of its own, so a slow reader holds nothing open.
         """
-        opening = b"["
-        while True:
+        opening, more = b"[", True
+        while more:
             piece = await self._read(messages.history_json, ref, after, JSON_PAGE)
-            if piece.count:
+            if piece.text:
                 yield opening + piece.text
                 opening, after = b",", piece.last_seq
-            if piece.count < JSON_PAGE:
-                yield b"]" if opening == b"," else b"[]"
-                return
+            more = piece.more
+        yield b"]" if opening == b"," else b"[]"
 
     async def history_page_json(self, ref: SessionRef, options: HistoryOptions) -> JsonPage:
-        """A page of messages in wire form, passed through unparsed."""
-        return await self._read(messages.history_page_json, ref, options)
+        """A page of messages in wire form, passed through unparsed; shorter than asked if they are long."""
+        read = self._glance if options.brief else self._read
+        return await read(messages.history_page_json, ref, options)
 
     async def open_stream(
         self, ref: SessionRef, message: Message, *, turn_id: TurnId | None = None
@@ -214,7 +231,7 @@ class Store:
             raise InvalidInput("Only a text or thought that is partial can be streamed; pass partial=True.")
         (opened,) = await self.append_messages(ref, [message], turn_id=turn_id)
         assert opened.id is not None
-        keys = await self._engine.read(partial(chunks.locate, message_id=opened.id))
+        keys = await self._engine.read(partial(chunks.locate, message_id=opened.id), brief=True)
         return MessageStream(self._runtime.streams, opened, *keys)
 
     async def revise_message(self, ref: SessionRef, message_id: MessageId, content: Content) -> Message:
@@ -238,14 +255,16 @@ class Store:
         new: NewTurn,
         *,
         said: Sequence[Message] = (),
+        joined: Sequence[MessageId] = (),
         expected_revision: int | None = None,
         owned: bool = False,
         key: ExecutionKey | None = None,
     ) -> Turn:
         """Open a turn: pending, with the session's next sequence number, and what was `said` to open it.
 
-        An `owned` turn is this process's to end; once the process is gone, others may claim it. With a
-        `key`, `keyed_turn` finds it, and no other turn is opened with it.
+        It answers the messages that `joined` earlier turns and are in the session already. An `owned` turn is
+        this process's to end; once the process is gone, others may claim it. With a `key`, `keyed_turn` finds
+        it, and no other turn is opened with it.
         """
         runtime = self._runtime
         now = runtime.clock()
@@ -258,6 +277,8 @@ class Store:
                 tx, scope, ref=ref, new=new, turn_id=turn_id, expected=expected_revision, now=now
             )
             await append(tx)
+            if joined:
+                await leases.answer(tx, scope, ref, joined, turn.id, now)
             if owned:
                 await executions.own(tx, scope, ref, turn.id, self._engine.owner, key, now)
             return turn
@@ -266,7 +287,7 @@ class Store:
 
     async def keyed_turn(self, key: str) -> KeyedTurn | None:
         """The turn that this view's caller opened with a key."""
-        return await self._read(executions.keyed, key)
+        return await self._glance(executions.keyed, key)
 
     async def claim_abandoned_turns(self) -> Sequence[tuple[SessionId, TurnId]]:
         """Take over the pending turns that processes which are gone have left, to end them.
@@ -283,7 +304,12 @@ class Store:
             await leases.free(tx, dead)
             return await executions.claim(tx, dead, owner)
 
+        await self.close_abandoned_messages()
         return await self._engine.write(claim)
+
+    async def close_abandoned_messages(self) -> None:
+        """Close what processes which are gone were saying; it happens by itself, too, a little later."""
+        await self._runtime.close_abandoned()
 
     async def progress_turn(self, ref: SessionRef, turn_id: TurnId, known: TurnProgress) -> Turn:
         """Record what became known while a turn is pending."""
@@ -302,22 +328,34 @@ class Store:
         )
 
     async def get_turn(self, ref: SessionRef, turn_id: TurnId) -> Turn:
-        return await self._read(turns.get, ref=ref, turn_id=turn_id)
+        return await self._glance(turns.get, ref=ref, turn_id=turn_id)
 
     async def session_of_turn(self, turn_id: TurnId) -> SessionId:
-        return await self._read(turns.session_of, turn_id)
+        return await self._glance(turns.session_of, turn_id)
+
+    async def turn_of(self, message: Message) -> Turn | None:
+        """The turn of a message that carries its id, in whichever session it was stored before, if it was."""
+        return None if message.id is None else await self._glance(turns.of_message, message)
 
     async def last_turn(self, ref: SessionRef) -> Turn | None:
-        return await self._read(turns.last, ref=ref)
+        return await self._glance(turns.last, ref=ref)
 
     async def answered_turn(self, ref: SessionRef, *, before: int) -> Turn | None:
         """The last turn before a sequence number that a model answered."""
-        return await self._read(turns.answered, ref=ref, before=before)
+        return await self._glance(turns.answered, ref=ref, before=before)
 
     async def list_turns(self, ref: SessionRef, *, after: int = 0, limit: int = 100) -> Sequence[Turn]:
         """Turns by sequence, beginning after the sequence number `after`."""
         check_limit(limit)
         return await self._read(turns.after, ref=ref, sequence=after, limit=limit)
+
+    async def every_turn(self, ref: SessionRef) -> AsyncIterator[Turn]:
+        """All turns, by sequence."""
+        after = 0
+        while page := await self.list_turns(ref, after=after, limit=1000):
+            for turn in page:
+                yield turn
+            after = page[-1].sequence_number
 
     async def pending_turns(self) -> Sequence[Turn]:
         """Every pending turn, across sessions: what a crash may have left."""
@@ -339,13 +377,22 @@ class Store:
         return await self._write(leases.release, lease, self._runtime.clock(), leave_joined=leave_joined)
 
     async def join_turn(self, ref: SessionRef, message: Message) -> Message | None:
-        """Say something into the turn that runs; None when none does, and then nothing is said."""
+        """Say something into the chat turn that runs; None when none does, and then nothing is said.
+
+        It counts as joined until a turn answers it. The turn of a process that is gone cannot be joined.
+        """
         runtime = self._runtime
+        owner = await self._glance(leases.owner, ref)
+        gone = owner if owner is not None and await self._engine.dead([owner]) else None
         now = runtime.clock()
         append = messages.Append(
             self._scope, ref, runtime.prepared([message], now, None), now, self._engine.owner
         )
-        return await self._write(leases.join, append)
+        return await self._write(leases.join, append, gone=gone)
+
+    async def joined_count(self, ref: SessionRef) -> int:
+        """How many messages joined turns of a session and have no answer yet."""
+        return await self._glance(leases.joined_count, ref)
 
     async def interrupt_turn(self, ref: SessionRef) -> bool:
         """Ask whoever runs the session's turn to stop; whether there is one."""
@@ -353,15 +400,24 @@ class Store:
 
     async def lease_seconds(self, ref: SessionRef) -> float:
         """How long the lease of a session still lasts if nobody renews it; 0 when it is free."""
-        expires_at = await self._read(leases.expiry, ref)
+        expires_at = await self._glance(leases.expiry, ref)
         return max(0.0, (expires_at - self._runtime.clock()) / 1000)
 
     # Compactions
 
     async def commit_compaction(
-        self, ref: SessionRef, new: NewCompaction, *, expected_revision: int | None = None
+        self,
+        ref: SessionRef,
+        new: NewCompaction,
+        *,
+        expected_revision: int | None = None,
+        planned_at: int | None = None,
     ) -> Compaction:
-        """Record a fold of messages. The messages themselves stay as they are."""
+        """Record a fold of messages. The messages themselves stay as they are.
+
+        `planned_at` is a revision after which no compaction may have been made or undone; what was said
+        after it does not matter.
+        """
         compaction_id = CompactionId(new_id())
         return await self._write(
             records.commit_compaction,
@@ -369,6 +425,7 @@ class Store:
             new=new,
             compaction_id=compaction_id,
             expected=expected_revision,
+            planned_at=planned_at,
             now=self._runtime.clock(),
         )
 
@@ -377,10 +434,10 @@ class Store:
 
     async def compaction_outlines(self, ref: SessionRef) -> tuple[Session, Sequence[CompactionOutline]]:
         """A session as it is, and which compactions it has, in one read."""
-        return await self._snapshot(records.compaction_outlines, ref=ref)
+        return await self._glance_at_once(records.compaction_outlines, ref=ref)
 
     async def get_compactions(self, ref: SessionRef, ids: Sequence[CompactionId]) -> Sequence[Compaction]:
-        return await self._read(records.compactions_by_id, ref=ref, ids=ids)
+        return await self._glance(records.compactions_by_id, ref=ref, ids=ids)
 
     async def undo_compaction(self, ref: SessionRef, compaction_id: CompactionId) -> Compaction:
         return await self._write(
@@ -394,7 +451,8 @@ class Store:
         if since < 0:
             raise InvalidInput(f"A revision cannot be negative; it is {since}.")
         check_limit(limit)
-        return await self._snapshot(changes.since, ref, since, limit)
+        read = self._glance_at_once if limit <= BRIEF else self._snapshot
+        return await read(changes.since, ref, since, limit)
 
     async def changed_sessions(self, since: int, *, limit: int = 1000) -> ChangedSessions:
         """Which of the sessions that this view may list changed after a position of `follow_all`."""
@@ -412,10 +470,10 @@ class Store:
         """
         if since < 0:
             raise InvalidInput(f"A revision cannot be negative; it is {since}.")
-        found = await self._read(sessions.find, ref, writing=False)
+        found = await self._glance(sessions.find, ref, writing=False)
 
         def read(position: changes.Position) -> Awaitable[tuple[Changes, changes.Position]]:
-            return self._snapshot(changes.after, ref, position, feed.PAGE)
+            return self._glance_at_once(changes.after, ref, position, feed.PAGE)
 
         async with aclosing(feed.follow(self._runtime.feed, found.pk, since, read)) as items:
             async for item in items:
@@ -446,7 +504,7 @@ class Store:
         return await self._write(records.save_repos, repos=repos, now=self._runtime.clock())
 
     async def get_repo(self, repo_id: RepoId) -> Repo:
-        return await self._read(records.get_repo, repo_id=repo_id)
+        return await self._glance(records.get_repo, repo_id=repo_id)
 
     async def list_repos(self) -> Sequence[Repo]:
         return await self._read(records.list_repos)
@@ -455,8 +513,15 @@ class Store:
         await self._write(records.delete_repo, repo_id=repo_id)
 
     async def add_token(
-        self, principal: Principal, token_hash: str, label: str, *, expires_at: datetime | None = None
+        self,
+        principal: Principal,
+        token_hash: str,
+        label: str,
+        *,
+        expires_at: datetime | None = None,
+        parent_id: TokenId | None = None,
     ) -> Token:
+        """Keep a token. One with a parent is revoked with it."""
         return await self._engine.write(
             partial(
                 records.add_token,
@@ -464,12 +529,13 @@ class Store:
                 token_hash=token_hash,
                 label=label,
                 expires_at=expires_at,
+                parent_id=parent_id,
                 now=self._runtime.clock(),
             )
         )
 
     async def find_token(self, token_hash: str) -> Token | None:
-        return await self._engine.read(partial(records.find_token, token_hash=token_hash))
+        return await self._engine.read(partial(records.find_token, token_hash=token_hash), brief=True)
 
     async def touch_token(self, token_id: TokenId) -> None:
         """Record that a token was used just now."""
@@ -547,6 +613,11 @@ class Store:
         owner = self._engine.owner
         await self._engine.write(lambda tx: processes.forget(tx, owner, process_group))
 
+    async def release(self, ref: SessionRef, change: SessionPatch) -> None:
+        """Change a session and forget the processes that served it, at once: whoever sees that a session
+        has ended may start another process in it, from any server."""
+        await self._write(processes.release, ref, self._engine.owner, change, self._runtime.clock())
+
     async def claim_abandoned_processes(self) -> Sequence[ProcessRecord]:
         """Take over what servers that are gone have left running, to end it."""
         dead = await self._engine.dead(await self._engine.read(processes.owners))
@@ -604,10 +675,24 @@ class Store:
     async def _read(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._admitted(self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs)))
 
+    async def _glance(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A read of few rows."""
+        return await self._admitted(
+            self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs), brief=True)
+        )
+
     async def _snapshot(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A read whose statements see one state."""
         return await self._admitted(
             self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs), snapshot=True)
         )
+
+    async def _glance_at_once(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A read of few rows, whose statements see one state."""
+        work = self._engine.read(
+            lambda tx: operation(tx, self._scope, *args, **kwargs), snapshot=True, brief=True
+        )
+        return await self._admitted(work)
 
     async def _write(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         result = await self._admitted(

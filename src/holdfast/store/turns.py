@@ -10,6 +10,7 @@ import msgspec
 from holdfast.errors import NotFound
 from holdfast.model.content import encode_json
 from holdfast.model.ids import SessionId, TurnId, id_bytes, id_text
+from holdfast.model.message import Message
 from holdfast.model.session import SessionRef
 from holdfast.model.status import require_live
 from holdfast.model.times import from_ms, to_ms
@@ -27,7 +28,7 @@ from holdfast.model.turn import (
     require_pending,
 )
 from holdfast.model.usage import TokenUsage
-from holdfast.store import sessions
+from holdfast.store import messages, sessions
 from holdfast.store.scope import Scope
 from holdfast.store.transaction import Row, Transaction
 
@@ -106,6 +107,14 @@ async def session_of(tx: Transaction, scope: Scope, turn_id: TurnId) -> SessionI
         raise NotFound(f"No turn {turn_id} is visible here; check the id, and who asks.")
     found = await sessions.find(tx, scope, id_text(row[0]), writing=False)
     return SessionId(id_text(found.id))
+
+
+async def of_message(tx: Transaction, scope: Scope, message: Message) -> Turn | None:
+    """The turn in which a message was said or is answered, in whichever session; None when there is none."""
+    stored = await messages.earlier(tx, message)
+    if stored is None or stored.turn_id is None:
+        return None
+    return await get(tx, scope, await session_of(tx, scope, stored.turn_id), stored.turn_id)
 
 
 async def last(tx: Transaction, scope: Scope, ref: SessionRef) -> Turn | None:

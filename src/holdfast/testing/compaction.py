@@ -8,9 +8,9 @@
     def test_my_strategy_in_a_real_store() -> None:
         check_in_store(MyStrategy(keep=5))
 
-The histories hold parallel and nested calls, results that came late, twice or never, pinned and
-system messages, huge and empty texts, and characters of every length. What must be true of a view
-is looked up in the history itself here, and not in the code that makes views.
+The histories hold parallel and nested calls, results that came late, twice, never or behind a word
+of the system, pinned and system messages, huge and empty texts, and characters of every length. What
+must be true of a view is looked up in the history itself here, and not in the code that makes views.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.compactor import Compactor
@@ -36,9 +34,10 @@ from holdfast.compaction.strategy import CompactionStrategy
 from holdfast.compaction.summaries import SummaryRequest
 from holdfast.compaction.tokens import EstimatingCounter
 from holdfast.compaction.validator import MIN_SAVING, validate
-from holdfast.compaction.view import View
+from holdfast.compaction.view import REPORTS, View
 from holdfast.compaction.views import expand, read_view
-from holdfast.model.content import TextContent, ThoughtContent, ToolContent
+from holdfast.errors import MissingExtra
+from holdfast.model.content import PlanContent, QuestionContent, TextContent, ThoughtContent, ToolContent
 from holdfast.model.ids import CompactionId, MessageId, SessionId
 from holdfast.model.message import Message, Role, ToolCall
 from holdfast.model.records import Compaction
@@ -47,6 +46,12 @@ from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
 from holdfast.store import open_store
 from holdfast.store.options import HistoryOptions
 from holdfast.store.store import Store
+
+try:
+    from hypothesis import HealthCheck, given, settings
+    from hypothesis import strategies as st
+except ImportError:
+    raise MissingExtra("Testing a strategy", "testing") from None
 
 COUNTER = EstimatingCounter()
 
@@ -65,7 +70,8 @@ TEXTS = (
 
 KINDS = (
     *("user", "agent", "agent", "call", "call", "parallel", "unanswered", "half_answered", "late"),
-    *("orphan_result", "doubled_result", "reused_id", "pinned", "system", "thought", "acp", "pending"),
+    *("orphan_result", "doubled_result", "reused_id", "pinned", "system", "thought", "acp", "plan"),
+    *("question", "tool", "pending", "warned", "together", "doubled_late"),
 )
 
 WINDOWS = (300, 1_500, 6_000, 40_000)
@@ -109,7 +115,7 @@ def check_shown(history: Sequence[Message], shown: Sequence[Message]) -> None:
     """What must be true of every view of a history, whatever was done to it (I1 to I4)."""
     by_id = {message.id: message for message in shown}
     said = [message for message in history if message.role is Role.USER]
-    kept = [m for m in history if m.role is Role.SYSTEM or m.metadata.get("pinned") or m in said[-1:]]
+    kept = [m for m in history if _is_rule(m) or m.metadata.get("pinned") or m in said[-1:]]
     for message in kept:
         is_orphan = message.tool_call_id is not None and not _was_called(history, message)
         assert is_orphan or by_id.get(message.id) == message, (
@@ -120,25 +126,48 @@ def check_shown(history: Sequence[Message], shown: Sequence[Message]) -> None:
         "I3: order"
     )
     _check_pairs(shown)
+    _check_beginning(history, shown)
+
+
+def _is_rule(message: Message) -> bool:
+    """Whether the system said it. What an agent reports is recorded under that role, too."""
+    return message.role is Role.SYSTEM and message.content_type not in REPORTS
 
 
 def _check_pairs(shown: Sequence[Message]) -> None:
-    open_calls: dict[str, int] = {}
-    previous: Message | None = None
-    for message in shown:
-        if message.tool_calls:
-            assert (previous and previous.tool_calls) or not any(n > 0 for n in open_calls.values()), (
-                f"I1: a call is not answered before message {message.seq}"
-            )
-            for call_id in {call.id for call in message.tool_calls}:
-                open_calls[call_id] = open_calls.get(call_id, 0) + 1
-        elif message.tool_call_id is not None:
-            assert message.tool_call_id in open_calls, f"I1: {message!r} has no call before it"
-            open_calls[message.tool_call_id] = max(0, open_calls[message.tool_call_id] - 1)
-        elif message.role in (Role.USER, Role.AGENT):
-            unanswered = [call_id for call_id, count in open_calls.items() if count > 0]
-            assert not unanswered, f"I1: {unanswered} are not answered before message {message.seq}"
-        previous = message
+    """Each call's result right after it, once; none only where nothing but calls and results follows."""
+    missing: list[str] = []
+    place = 0
+    while place < len(shown):
+        message = shown[place]
+        assert message.tool_call_id is None, f"I1: {message!r} does not stand right after its call"
+        place += 1
+        wanted = {call.id for call in message.tool_calls}
+        while wanted and place < len(shown) and shown[place].tool_call_id is not None:
+            call_id = shown[place].tool_call_id
+            assert call_id in wanted, f"I1: {shown[place]!r} is not the one result of its call"
+            wanted.discard(call_id)
+            place += 1
+        missing += wanted
+        speaks = message.role in (Role.USER, Role.AGENT) and not message.tool_calls
+        assert not (speaks and missing), f"I1: {missing} are not answered before message {message.seq}"
+
+
+def _check_beginning(history: Sequence[Message], shown: Sequence[Message]) -> None:
+    """A person or a summary comes first, unless the agent did in the session itself."""
+    assert _first_speaker(shown) is not Role.AGENT or _first_speaker(history) is Role.AGENT, (
+        "I1: the view begins with what the agent said"
+    )
+
+
+def _first_speaker(messages: Sequence[Message]) -> Role | None:
+    """Whoever speaks first; a summary speaks for the person it tells of."""
+    for message in messages:
+        if message.content_type == "compaction":
+            return Role.USER
+        if message.role in (Role.USER, Role.AGENT):
+            return message.role
+    return None
 
 
 def _check_plan(
@@ -354,6 +383,13 @@ def _moved(kind: str, call: str, text: str, other: str) -> list[Message]:
             return [_calling(text, call, f"{call}-b"), _result(call, other)]
         case "late":
             return [_calling(text, call), Message.user("any news?"), _result(call, other)]
+        case "warned":
+            return [_calling(text, call), Message.system("no answer for 60 s"), _result(call, other)]
+        case "together":
+            others = [_calling("", f"{call}-b"), Message.system("still at it"), _calling(text, f"{call}-c")]
+            return [_calling(text, call), *others, *(_result(f"{call}{n}", other) for n in ("-c", "", "-b"))]
+        case "doubled_late":
+            return [_calling("", call), _result(call, text), Message.user("and?"), _result(call, other)]
         case "orphan_result":
             return [_result(call, text)]
         case "doubled_result":
@@ -367,12 +403,21 @@ def _moved(kind: str, call: str, text: str, other: str) -> list[Message]:
         case "thought":
             return [Message.of(Role.AGENT, ThoughtContent(text=text, partial=False))]
         case "acp":
-            tool = ToolContent(tool="read", args={"path": "a.py"}, result=text, status="completed")
-            return [Message.of(Role.TOOL, tool)]
+            return [Message.of(Role.SYSTEM, _done(text))]
+        case "plan":
+            return [Message.of(Role.SYSTEM, PlanContent(steps=({"content": text, "status": "pending"},)))]
+        case "question":
+            return [Message.of(Role.SYSTEM, QuestionContent(kind="permission", question_set_id=call))]
+        case "tool":
+            return [Message.of(Role.TOOL, _done(text))]
         case "pending":
             return [msgspec.structs.replace(_calling(text, call), metadata={"pending": True})]
         case _:
             return [Message.agent(text)]
+
+
+def _done(text: str) -> ToolContent:
+    return ToolContent(tool="read", args={"path": "a.py"}, result=text, status="completed")
 
 
 def _calling(text: str, *call_ids: str) -> Message:

@@ -50,11 +50,15 @@ class Drafts:
             self._drafts[set_id] = draft
 
     async def flush(self) -> None:
-        """Write what has been entered to disk, the newest of each set."""
+        """Write what has been entered to disk, the newest of each set; what cannot be written, next time."""
         async with self._saving:
             while self._unsaved:
                 set_id, draft = self._unsaved.popitem()
-                await asyncio.to_thread(self._write, set_id, draft)
+                try:
+                    await asyncio.to_thread(self._write, set_id, draft)
+                except BaseException:
+                    self._unsaved.setdefault(set_id, draft)
+                    raise
 
     async def sweep(self) -> list[QuestionSetId]:
         """Delete drafts that have not changed for as long as sets are kept; those that are left."""

@@ -91,7 +91,9 @@ async def test_the_wal_stays_small_while_many_read_and_write_without_a_pause(
         await _say(store, key, 48 * MEGABYTE)
         over.set()
     assert 0 < largest < 2 * WAL_LIMIT
-    assert files.wal < WAL_LIMIT
+    async with asyncio.timeout(100):
+        while files.wal >= WAL_LIMIT:  # a reader may have kept the last one who tidied up from it
+            await store.append_messages(key, [Message.user("one more")])
     for pieces in halfway:
         rest = [piece async for piece in pieces]
         assert rest[-1] == b"]"

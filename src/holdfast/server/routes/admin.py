@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from holdfast.model.ids import TokenId
 from holdfast.model.principal import Principal, PrincipalRole
 from holdfast.server import shapes
-from holdfast.server.doorkeeper import COOKIE, COOKIE_DAYS
+from holdfast.server.doorkeeper import COOKIE, COOKIE_DAYS, Unauthenticated
 from holdfast.server.routes.common import (
     COUNTING,
     UUID,
@@ -29,8 +29,9 @@ from holdfast.server.routes.common import (
     problem_answer,
     rendered,
 )
+from holdfast.server.routes.route import Route
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=Route)
 
 TokenPath = Annotated[str, Path(alias="id", description="The token's id.", pattern=UUID)]
 
@@ -90,25 +91,34 @@ async def list_audit(wanted: Annotated[AuditPage, QueryOf()], admin: AdminOf, vi
 
 
 @router.post("/api/sign-in-links", status_code=201, responses=answers(shapes.SignInLink, 201))
-async def create_sign_in_link(request: Request, parts: PartsOf, caller: CallerOf) -> Response:
-    """An address that opens the page signed in as the caller, once."""
-    code = parts.doorkeeper.sign_in_code(caller.principal)
-    return rendered(shapes.SignInLink(url=f"{request.base_url}sign-in?code={code}"), 201)
+async def create_sign_in_link(request: Request, parts: PartsOf, caller: CallerOf, view: View) -> Response:
+    """An address that opens the page signed in as the caller, once, for as long as the caller may come in."""
+    code = await parts.doorkeeper.sign_in_code_of(caller)
+    await view.audit("sign_in.link", "done")
+    reached = parts.settings.server.public_url or str(request.base_url).rstrip("/")
+    return rendered(shapes.SignInLink(url=f"{reached}/sign-in?code={code}"), 201)
 
 
 @router.get(
     "/sign-in",
     status_code=303,
     responses={
-        303: {"description": "To the page, with a cookie."},
+        303: {"description": "To the page, with a cookie; to a browser also where the code is used up."},
         400: problem_answer(),
         401: problem_answer(),
     },
     openapi_extra={"security": []},
 )
 async def sign_in(wanted: Annotated[SignIn, QueryOf()], request: Request, parts: PartsOf) -> Response:
-    """Exchange a one-time code for a cookie."""
-    secret = await parts.doorkeeper.redeem(wanted.code)
+    """Exchange a one-time code for a cookie. A browser whose code is used up goes to the page, which is open
+    where the code was used, and elsewhere says how to come in."""
+    try:
+        principal, secret = await parts.doorkeeper.redeem(wanted.code)
+    except Unauthenticated:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        return RedirectResponse("/", status_code=303)
+    await parts.store.as_principal(principal).audit("sign_in", "done")
     response = RedirectResponse("/", status_code=303)
     response.set_cookie(
         COOKIE,
@@ -116,7 +126,7 @@ async def sign_in(wanted: Annotated[SignIn, QueryOf()], request: Request, parts:
         max_age=COOKIE_DAYS * 24 * 3600,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=_is_encrypted(request, parts.settings.server.public_url),
     )
     return response
 
@@ -130,3 +140,9 @@ async def sign_out(parts: PartsOf, caller: CallerOf) -> Response:
     response = rendered(shapes.Me(organization=who.organization, user=who.user, role=who.role))
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response
+
+
+def _is_encrypted(request: Request, public_url: str | None) -> bool:
+    """Whether the browser's way to here is: through the proxy that the public address is of."""
+    host = request.headers.get("host", "")
+    return public_url is not None and public_url.lower() == f"https://{host.lower()}"

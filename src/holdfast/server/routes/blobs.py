@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from holdfast.blobs.media import BINARY, JSON, TEXT, media_type
 from holdfast.server.routes.common import CallerOf, PartsOf, problem_answer
+from holdfast.server.routes.route import Route
 
-router = APIRouter(prefix="/api", tags=["reading"])
+router = APIRouter(prefix="/api", tags=["reading"], route_class=Route)
 
 BlobPath = Annotated[str, Path(alias="id", description="The SHA-256 of its bytes.", pattern="^[0-9a-f]{64}$")]
 

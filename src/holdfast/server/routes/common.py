@@ -15,9 +15,9 @@ from holdfast.errors import AccessDenied
 from holdfast.server.doorkeeper import Caller
 from holdfast.server.parts import Parts
 from holdfast.server.problems import MEDIA_TYPE as PROBLEM_TYPE
+from holdfast.server.problems import UUID as UUID
 from holdfast.store.store import Store
 
-UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 MAX_INT = 2**62
 """The largest revision, sequence number or position that can be asked about."""
 

@@ -10,13 +10,14 @@ from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.compaction.on_demand import compact_on_demand
-from holdfast.compaction.policy import CompactionPolicy, policies_of
+from holdfast.compaction.policy import policy_of
 from holdfast.compaction.strategies import STRATEGIES
 from holdfast.model.ids import CompactionId
 from holdfast.server import shapes
 from holdfast.server.routes.common import UUID, Body, PartsOf, SessionPath, View, answers, rendered
+from holdfast.server.routes.route import Route
 
-router = APIRouter(prefix="/api/sessions/{id}", tags=["sessions"])
+router = APIRouter(prefix="/api/sessions/{id}", tags=["sessions"], route_class=Route)
 
 CompactionPath = Annotated[str, Path(alias="compactionId", description="The compaction's id.", pattern=UUID)]
 
@@ -31,8 +32,8 @@ async def compact_session(
     session_id: SessionPath, parts: PartsOf, view: View, body: Compact | None = None
 ) -> Response:
     """Shorten what a model is shown of a session. Every message stays stored as it is."""
-    session = await view.get_session(session_id)
-    policy = policies_of(parts.settings.agents)(session.agent) or CompactionPolicy()
+    session = await view.get_session(session_id, writing=True)
+    policy = policy_of(session, parts.settings.agents, parts.settings.contexts)
     if body is not None and body.strategy is not None:
         policy = msgspec.structs.replace(policy, strategy=body.strategy)
     done = await compact_on_demand(view, session, policy)

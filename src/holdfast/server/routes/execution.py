@@ -38,11 +38,12 @@ from holdfast.server.routes.common import (
     answers,
     rendered,
 )
+from holdfast.server.routes.route import Route
 from holdfast.server.sse import MEDIA_TYPE as EVENTS
 from holdfast.server.sse import EventStream, frame
 from holdfast.store.options import SessionFilter
 
-router = APIRouter(prefix="/api", tags=["execution"])
+router = APIRouter(prefix="/api", tags=["execution"], route_class=Route)
 
 LINES = "application/x-ndjson"
 

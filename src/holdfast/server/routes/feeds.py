@@ -20,10 +20,11 @@ from holdfast.server.routes.common import (
     answers,
     rendered,
 )
+from holdfast.server.routes.route import Route
 from holdfast.server.sse import MEDIA_TYPE, EventStream
 from holdfast.store.feed import RevisionAhead
 
-router = APIRouter(tags=["changes"])
+router = APIRouter(tags=["changes"], route_class=Route)
 
 MAX_WAIT_SECONDS = 60
 
@@ -84,7 +85,7 @@ async def follow_session(
     if since > session.rev:
         raise RevisionAhead(since, session.rev)
     if wanted.wait is not None:
-        changes = await parts.feeds.wait_for_session(view, session, since, wanted.wait)
+        changes = await parts.feeds.wait_for_session(view, caller, session, since, wanted.wait)
         return rendered(shapes.Changes.of(changes))
     return EventStream(parts.feeds.session(view, caller, session, since))
 

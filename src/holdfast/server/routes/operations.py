@@ -9,8 +9,9 @@ import holdfast
 from holdfast.server import shapes
 from holdfast.server.metrics import CONTENT_TYPE_LATEST
 from holdfast.server.routes.common import EVERYWHERE, PartsOf, answers, problem_answer, rendered
+from holdfast.server.routes.route import Route
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=Route)
 
 
 @router.get(

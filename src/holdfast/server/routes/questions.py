@@ -23,8 +23,9 @@ from holdfast.server.routes.common import (
     one_or_more,
     rendered,
 )
+from holdfast.server.routes.route import Route
 
-router = APIRouter(prefix="/api/questions", tags=["questions"])
+router = APIRouter(prefix="/api/questions", tags=["questions"], route_class=Route)
 
 UUID4 = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
 

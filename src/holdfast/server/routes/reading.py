@@ -18,20 +18,22 @@ from holdfast.server.routes.common import (
     Body,
     Query,
     SessionPath,
+    Text,
     View,
     answers,
     problem_answer,
     rendered,
 )
+from holdfast.server.routes.route import Route
 
-router = APIRouter(prefix="/api", tags=["reading"])
+router = APIRouter(prefix="/api", tags=["reading"], route_class=Route)
 
 MEDIA_TYPES = {Format.MARKDOWN: "text/markdown", Format.JSON: "application/json"}
 ENDINGS = {Format.MARKDOWN: "md", Format.JSON: "json"}
 
 
 class Texts(Body):
-    texts: Annotated[list[str], Field(max_length=1000)]
+    texts: Annotated[list[Text], Field(max_length=1000)]
 
 
 class Export(Query):
@@ -74,6 +76,5 @@ async def export_session(
 
 @router.get("/sessions/{id}/compactions", responses=answers(shapes.Compactions, 200, 404))
 async def list_compactions(session_id: SessionPath, view: View) -> Response:
-    """The folds of a session, in the order in which they were made."""
-    found = await view.list_compactions(session_id)
-    return rendered(shapes.Compactions(compactions=tuple(map(shapes.Compaction.of, found))))
+    """The compactions of a session, in the order in which they were made, and what a model is shown now."""
+    return rendered(shapes.Compactions.of(await view.list_compactions(session_id)))

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from holdfast.server import shapes
 from holdfast.server.routes.common import Body, PartsOf, View, answers, rendered
+from holdfast.server.routes.route import Route
 
-router = APIRouter(prefix="/api", tags=["repositories"])
+router = APIRouter(prefix="/api", tags=["repositories"], route_class=Route)
 
 
 class NewRepo(Body):

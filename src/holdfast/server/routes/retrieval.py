@@ -29,9 +29,10 @@ from holdfast.server.routes.common import (
     integral,
     rendered,
 )
+from holdfast.server.routes.route import Route
 from holdfast.server.sse import MEDIA_TYPE, EventStream, frame
 
-router = APIRouter(prefix="/api/retrieval", tags=["retrieval"])
+router = APIRouter(prefix="/api/retrieval", tags=["retrieval"], route_class=Route)
 
 
 class Search(Body):

@@ -12,12 +12,15 @@ from fastapi import Query as QueryOf
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
+from holdfast.agents.supervisor import Supervisor
 from holdfast.errors import InvalidInput, NotFound
+from holdfast.execution.orchestrator import Orchestrator
 from holdfast.model.ids import RepoId, SessionId, TurnId
 from holdfast.model.records import Repo
 from holdfast.model.session import Session, SessionPatch
 from holdfast.model.status import SessionStatus
 from holdfast.server import shapes
+from holdfast.server.parts import Parts
 from holdfast.server.routes.common import (
     COUNTING,
     JSON,
@@ -35,11 +38,12 @@ from holdfast.server.routes.common import (
     one_or_more,
     rendered,
 )
+from holdfast.server.routes.route import Route
 from holdfast.store.options import HistoryOptions, SessionFilter, SessionOrder
 from holdfast.store.store import Store
 from holdfast.telemetry import identified
 
-router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+router = APIRouter(prefix="/api/sessions", tags=["sessions"], route_class=Route)
 
 MAX_PAGE = 1000
 LATEST = 50
@@ -72,7 +76,7 @@ class Listing(Query):
         | None
     ) = None
     agent: Label | None = None
-    q: Annotated[Label, Field(description="Some of the title.")] | None = None
+    q: Annotated[Label, Field(description="Some of the title, or words of one message.")] | None = None
     order: Literal["created", "updated"] = "created"
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20
     offset: Annotated[int, Field(**COUNTING)] = 0
@@ -102,6 +106,10 @@ class Prompt(Body):
 
 class Mode(Body):
     mode: Label
+
+
+class Model(Body):
+    model: Label
 
 
 class Config(Body):
@@ -197,6 +205,12 @@ async def patch_session(
     given = {name: getattr(patch, name) for name in patch.model_fields_set - {"status", "custom", "metadata"}}
     custom = patch.custom | ({"metadata": patch.metadata} if patch.metadata else {})
     session = await view.patch(session_id, SessionPatch(**given, custom=custom))
+    await view.audit(
+        "session.change",
+        "done",
+        subject=session.id,
+        detail={"fields": sorted(patch.model_dump(by_alias=True, exclude_unset=True))},
+    )
     if "status" in patch.model_fields_set:
         session = await _end(parts, view, session.id, SessionStatus(patch.status))
     return rendered(shapes.Session.of(session, await _repo(view, session)))
@@ -208,10 +222,10 @@ async def delete_session(
 ) -> Response:
     """End the session's agent and make it cancelled; with `purge`, delete it and its messages."""
     if removal.purge:
-        if session_id in parts.supervisor.agents:
-            await parts.supervisor.cancel(view, session_id)
-        session = await view.get_session(session_id)
-        await view.delete(session_id)
+        session = await view.get_session(session_id, writing=True)
+        if session.id in parts.supervisor.agents:
+            session = await parts.supervisor.cancel(view, session.id)
+        await view.delete(session.id)
     else:
         session = await parts.supervisor.cancel(view, session_id)
     await view.audit("session.purge" if removal.purge else "session.cancel", "done", subject=session.id)
@@ -230,8 +244,7 @@ async def prompt(session_id: SessionPath, body: Prompt, parts: PartsOf, view: Vi
 async def cancel_turn(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
     """Stop the running turn. The session stays active."""
     session = await view.get_session(session_id)
-    runs = parts.orchestrator if parts.orchestrator.serves(session) else parts.supervisor
-    return await _decided(view, "turn.cancel", await runs.cancel_turn(view, session.id))
+    return await _decided(view, "turn.cancel", await _service(parts, session).cancel_turn(view, session.id))
 
 
 @router.post("/{id}/complete", responses=answers(shapes.Session, 200, 404, 409))
@@ -244,20 +257,28 @@ async def complete_session(session_id: SessionPath, parts: PartsOf, view: View) 
 async def resume_session(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
     """Start the session's agent again, in the same session."""
     session = await view.get_session(session_id)
-    starts = parts.orchestrator if parts.orchestrator.serves(session) else parts.supervisor
-    return await _decided(view, "session.resume", await starts.resume(view, session.id))
+    return await _decided(view, "session.resume", await _service(parts, session).resume(view, session.id))
 
 
 @router.post("/{id}/fork", status_code=201, responses=answers(shapes.Session, 201, 404, 409, 502, 503, 504))
 async def fork_session(session_id: SessionPath, parts: PartsOf, view: View) -> Response:
     """A new session that knows what was said in this one."""
-    return await _decided(view, "session.fork", await parts.supervisor.fork(view, session_id), 201)
+    session = await view.get_session(session_id)
+    fork = await _service(parts, session).fork(view, session.id)
+    return await _decided(view, "session.fork", fork, 201)
 
 
 @router.post("/{id}/mode", responses=answers(shapes.Session, 200, 404, 409, 502, 504))
 async def set_mode(session_id: SessionPath, body: Mode, parts: PartsOf, view: View) -> Response:
     """Choose one of the modes that the agent offers."""
     return await _decided(view, "session.mode", await parts.supervisor.set_mode(view, session_id, body.mode))
+
+
+@router.post("/{id}/model", responses=answers(shapes.Session, 200, 404, 409, 502, 504))
+async def set_model(session_id: SessionPath, body: Model, parts: PartsOf, view: View) -> Response:
+    """Choose one of the models that the agent offers."""
+    session = await parts.supervisor.set_model(view, session_id, body.model)
+    return await _decided(view, "session.model", session)
 
 
 @router.post("/{id}/config", responses=answers(shapes.Session, 200, 404, 409, 502, 504))
@@ -295,6 +316,11 @@ async def get_turn(session_id: SessionPath, turn_id: TurnPath, view: View) -> Re
 async def get_turn_summary(session_id: SessionPath, turn_id: TurnPath, view: View) -> Response:
     """What was asked in a turn, and what came of it."""
     return rendered(shapes.TurnSummary.of(await view.get_turn(session_id, TurnId(turn_id))))
+
+
+def _service(parts: Parts, session: Session) -> Orchestrator | Supervisor:
+    """What leads a session: there is a process to it, or a model."""
+    return parts.orchestrator if session.is_with_model else parts.supervisor
 
 
 async def _end(parts: PartsOf, view: View, session_id: SessionId, status: SessionStatus) -> Session:

@@ -130,8 +130,7 @@ def as_ours(error: Exception) -> HoldfastError:
         )
     if isinstance(error, LOST):
         return StoreUnavailable(
-            f"PostgreSQL did not answer ({said}). The call may be repeated; "
-            "give its messages ids of your own, so that one that was saved after all is not saved twice."
+            f"PostgreSQL did not answer ({said}); is it running? The call may be repeated."
         )
     if isinstance(error, asyncpg.UniqueViolationError):
         return Conflict(f"There is already a row with that id or key ({said}).")

@@ -4,7 +4,7 @@
 
 -- A page in wire form, put together inside PostgreSQL: no message passes through Python.
 -- name: history_as_json
-SELECT string_agg(message, ',' ORDER BY seq), max(seq), count(*) FROM (
+SELECT string_agg(message, ',' ORDER BY seq), max(seq) FROM (
     SELECT seq, '{"seq":' || seq || ',"rev":' || coalesce(changed_rev, rev) || ',' || substr(body, 2) AS message
     FROM messages WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
 ) AS page
@@ -12,9 +12,13 @@ SELECT string_agg(message, ',' ORDER BY seq), max(seq), count(*) FROM (
 -- name: insert_chunk
 INSERT INTO chunks (message_pk, rev, text) VALUES ($1, $2, $3)
 
+-- Two reads, each by its index: with OR, every session would be looked at.
 -- name: find_sessions
-SELECT pk, id, organization, owner, agent, status, archived_from, is_public, key
-FROM sessions WHERE id = ANY($1::uuid[]) OR (organization, key) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+SELECT pk, id, organization, owner, agent, status, archived_from, is_public, key FROM sessions WHERE id = ANY($1::uuid[])
+UNION ALL
+SELECT pk, id, s.organization, owner, agent, status, archived_from, is_public, s.key
+FROM unnest($2::text[], $3::text[]) AS named (organization, key)
+JOIN sessions s ON s.organization = named.organization AND s.key = named.key
 
 -- Appends of many callers in one statement: the heads advance, and each message finds its place
 -- by its head. A session that must first become active, or is gone, is not in the answer.

@@ -66,7 +66,7 @@ class PostgresEngine:
     def listen(self, committed: Committed) -> None:
         self._writer.committed = committed
 
-    async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
+    async def read(self, operation: Operation[T], *, snapshot: bool = False, brief: bool = False) -> T:
         async with self._reader(snapshot) as tx:
             return await operation(tx)
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import asyncpg
 
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.errors import HoldfastError, StoreClosed, StoreError
 from holdfast.store.engine import Committed
 from holdfast.store.messages import Append
 from holdfast.store.postgres.append import append_many
@@ -68,7 +68,7 @@ class Writer:
 
     async def submit(self, operation: Operation[Any]) -> Any:
         if self._closed:
-            raise StoreError("The store is closed.")
+            raise StoreClosed
         job = Job(operation)
         self._waiting.append(job)
         self._wake.set()

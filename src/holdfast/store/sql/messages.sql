@@ -18,6 +18,18 @@ WHERE session_pk = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3
 SELECT pk, seq, coalesce(changed_rev, rev), body FROM messages
 WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
 
+-- How long messages are, which both engines know without reading them.
+-- name: history_sizes_before
+SELECT octet_length(body) FROM messages WHERE session_pk = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3
+
+-- name: history_sizes_after
+SELECT octet_length(body) FROM messages WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
+
+-- How many there are, and how long they are together: sooner told than the size of each, and than of a page that
+-- must be cut at its limit. A session has no gaps.
+-- name: history_size_after
+SELECT count(*), coalesce(sum(octet_length(body)), 0) FROM messages WHERE session_pk = $1 AND seq > $2 AND seq <= $2 + $3
+
 -- The seq of the last message up to which nothing is later than a moment. `coalesce(high_at, at)`, the
 -- latest time of all messages so far, never falls as seq rises, so it is found by halving, without an index.
 -- name: last_seq_by

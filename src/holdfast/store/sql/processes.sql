@@ -4,6 +4,9 @@ INSERT INTO processes (session_pk, owner, process_group, started) VALUES ($1, $2
 -- name: delete_process
 DELETE FROM processes WHERE owner = $1 AND process_group = $2
 
+-- name: delete_processes_of_session
+DELETE FROM processes WHERE session_pk = $1 AND owner = $2
+
 -- name: processes_of_session
 SELECT process_group, started FROM processes WHERE session_pk = $1
 

@@ -46,11 +46,11 @@ SELECT {{repo_columns}} FROM repos WHERE organization = $1 ORDER BY name, path
 DELETE FROM repos WHERE organization = $1 AND id = $2 RETURNING id
 
 -- fragment: token_columns
-id, organization, username, role, label, created_at, last_used_at, expires_at, revoked_at
+id, organization, username, role, label, created_at, last_used_at, expires_at, revoked_at, parent_id
 
 -- name: insert_token
-INSERT INTO tokens (id, hash, organization, username, role, label, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO tokens (id, hash, organization, username, role, label, created_at, expires_at, parent_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: token_by_hash
 SELECT {{token_columns}} FROM tokens WHERE hash = $1
@@ -64,6 +64,9 @@ SELECT {{token_columns}} FROM tokens WHERE organization = $1 ORDER BY pk
 -- name: revoke_token
 UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE organization = $2 AND id = $3
 RETURNING {{token_columns}}
+
+-- name: revoke_children
+UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE parent_id = $2
 
 -- name: insert_audit
 INSERT INTO audit (at, organization, username, action, outcome, subject, detail)

@@ -7,12 +7,12 @@ SELECT pk, rule, created_at FROM bindings WHERE organization = $1 ORDER BY pk
 -- name: delete_binding
 DELETE FROM bindings WHERE organization = $1 AND pk = $2 RETURNING pk, rule, created_at
 
--- A lease that has ended stays as a row, so that its token is never given again. 0 is "released".
+-- A lease that has ended stays as a row, so that its token is never given again. 0 is "released". How many
+-- joined and were not answered is kept, too: the next holder answers them.
 -- name: take_lease
 INSERT INTO turn_leases (session_pk, token, expires_at, interrupted, joined, owner) VALUES ($1, 1, $2, 0, 0, $3)
 ON CONFLICT (session_pk) DO UPDATE
-SET token = turn_leases.token + 1, expires_at = excluded.expires_at, interrupted = 0, joined = 0,
-    owner = excluded.owner
+SET token = turn_leases.token + 1, expires_at = excluded.expires_at, interrupted = 0, owner = excluded.owner
 WHERE turn_leases.expires_at <= $4
 RETURNING token
 
@@ -24,11 +24,26 @@ RETURNING interrupted
 UPDATE turn_leases SET expires_at = 0 WHERE session_pk = $1 AND token = $2 AND (joined = 0 OR $3 = 1)
 RETURNING token
 
--- name: go_on_with_joined
-UPDATE turn_leases SET joined = 0 WHERE session_pk = $1 AND token = $2 AND expires_at > 0 RETURNING token
+-- What was interrupted is the turn that ended, not the one in which those who joined are answered.
+-- name: go_on
+UPDATE turn_leases SET interrupted = 0 WHERE session_pk = $1 AND token = $2 AND expires_at > 0 RETURNING token
 
--- name: join_lease
-UPDATE turn_leases SET joined = joined + 1 WHERE session_pk = $1 AND expires_at > $2 RETURNING token
+-- name: lock_running_lease
+UPDATE turn_leases SET joined = joined
+WHERE session_pk = $1 AND expires_at > $2 AND coalesce(owner <> $3, TRUE)
+RETURNING token
+
+-- name: count_joined
+UPDATE turn_leases SET joined = joined + 1 WHERE session_pk = $1
+
+-- name: answer_joined
+UPDATE turn_leases SET joined = CASE WHEN joined > $1 THEN joined - $1 ELSE 0 END WHERE session_pk = $2
+
+-- name: joined_count
+SELECT joined FROM turn_leases WHERE session_pk = $1
+
+-- name: lease_owner
+SELECT owner FROM turn_leases WHERE session_pk = $1
 
 -- name: interrupt_lease
 UPDATE turn_leases SET interrupted = 1 WHERE session_pk = $1 AND expires_at > $2 RETURNING token

@@ -5,7 +5,7 @@
 
 -- A page in wire form, put together inside SQLite: no message passes through Python.
 -- name: history_as_json
-SELECT group_concat(message, ','), max(seq), count(*) FROM (
+SELECT group_concat(message, ','), max(seq) FROM (
     SELECT seq, '{"seq":' || seq || ',"rev":' || coalesce(changed_rev, rev) || ',' || substr(body, 2) AS message
     FROM messages WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
 )

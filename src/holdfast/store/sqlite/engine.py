@@ -14,6 +14,7 @@ from holdfast.errors import NotADatabase, StoreError, StoreReadOnly
 from holdfast.store import schema, statements
 from holdfast.store.backup import published
 from holdfast.store.engine import Committed
+from holdfast.store.sqlite.brief import BriefReader, Elsewhere
 from holdfast.store.sqlite.connection import connect, peek, reported
 from holdfast.store.sqlite.ownership import Ownership, opening
 from holdfast.store.sqlite.readers import Readers
@@ -25,12 +26,19 @@ T = TypeVar("T")
 
 class SqliteEngine:
     def __init__(
-        self, path: Path, writer: Writer, readers: Readers, ownership: Ownership, durability: str
+        self,
+        path: Path,
+        writer: Writer,
+        readers: Readers,
+        brief: BriefReader,
+        ownership: Ownership,
+        durability: str,
     ) -> None:
         self.owner = ownership.owner
         self._path = path
         self._writer = writer
         self._readers = readers
+        self._brief = brief
         self._ownership = ownership
         self._durability = durability
 
@@ -39,12 +47,18 @@ class SqliteEngine:
         connection, ownership = await asyncio.to_thread(_open, path, durability)
         texts = statements.load("sqlite")
         readers = Readers(path, durability, texts)
-        return cls(path, Writer(connection, path, texts), readers, ownership, durability)
+        brief = BriefReader(path, durability, texts)
+        return cls(path, Writer(connection, path, texts), readers, brief, ownership, durability)
 
     def listen(self, committed: Committed) -> None:
         self._writer.committed = committed
 
-    async def read(self, operation: Operation[T], *, snapshot: bool = False) -> T:
+    async def read(self, operation: Operation[T], *, snapshot: bool = False, brief: bool = False) -> T:
+        if brief:
+            try:
+                return await self._brief.read(operation)
+            except Elsewhere:
+                pass  # a lock, or a slow disk: the threads wait for it
         return cast(T, await self._readers.submit(operation, snapshot=snapshot))
 
     async def write(self, operation: Operation[T]) -> T:
@@ -64,6 +78,7 @@ class SqliteEngine:
 
     async def close(self) -> None:
         await self._readers.close()
+        self._brief.close()
         await self._writer.close()
         self._ownership.release()
 
@@ -93,6 +108,8 @@ class SqliteEngine:
         with reported(self._path):
             connection = connect(self._path, self._durability)
             try:
+                # Deleted words are only marked as deleted until their index is written anew.
+                connection.execute("INSERT INTO message_words (message_words) VALUES ('optimize')")
                 connection.execute("VACUUM")
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             finally:

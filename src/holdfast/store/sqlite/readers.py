@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.errors import StoreError
+from holdfast.errors import StoreClosed
 from holdfast.store.sqlite.connection import SqliteTransaction, as_ours, connect
 from holdfast.store.transaction import Operation, run_through
 
@@ -44,7 +44,7 @@ class Readers:
 
     async def submit(self, operation: Operation[Any], *, snapshot: bool) -> Any:
         if self._closed:
-            raise StoreError("The store is closed.")
+            raise StoreClosed
         future: asyncio.Future[Any] = self._loop.create_future()
         self._queue.put((operation, snapshot, future))
         return await future

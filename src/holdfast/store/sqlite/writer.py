@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.errors import StoreError
+from holdfast.errors import StoreClosed
 from holdfast.store.engine import Committed
 from holdfast.store.sqlite.connection import BUSY_MS, SqliteTransaction, as_ours
 from holdfast.store.transaction import Operation, run_through
@@ -70,7 +70,7 @@ class Writer:
 
     async def submit(self, operation: Operation[Any]) -> Any:
         if self._closed:
-            raise StoreError("The store is closed.")
+            raise StoreClosed
         future: asyncio.Future[Any] = self._loop.create_future()
         self._queue.put(Job(operation, future))
         return await future

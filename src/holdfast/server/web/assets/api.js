@@ -11,15 +11,29 @@ export class Problem extends Error {
 
 /** The server cannot be reached: nothing was said about the request. */
 export class Unreachable extends Error {
-  constructor() {
-    super(
-      "The server cannot be reached. Start it again with `holdfast serve`; this page comes back by itself.",
-    );
+  constructor(
+    sentence = "The server cannot be reached. Start it again with `holdfast serve`; this page comes back by itself.",
+  ) {
+    super(sentence);
   }
 }
 
+/** It took too long. */
+export class Unanswered extends Unreachable {
+  constructor(isReading) {
+    const why = "The server did not answer in time. It has much to do, or this browser has too many windows of it.";
+    super(isReading ? why : `${why} Look whether it was done before you do it again.`);
+  }
+}
+
+const SECOND = 1000;
+const READING = 30 * SECOND;
+const DOING = 600 * SECOND; // an agent is started, or a model is asked
+
 async function request(method, path, body, headers = {}) {
-  const options = { method, headers: { ...headers } };
+  const isReading = method === "GET";
+  const limit = AbortSignal.timeout(isReading ? READING : DOING);
+  const options = { method, headers: { ...headers }, signal: limit };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
@@ -28,13 +42,23 @@ async function request(method, path, body, headers = {}) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Unreachable();
+    throw limit.aborted ? new Unanswered(isReading) : new Unreachable();
   }
   if (!response.ok) throw new Problem(await response.json().catch(() => ({})), response.status);
   return response;
 }
 
-const call = async (...asked) => (await request(...asked)).json().catch(() => ({}));
+async function textOf(...asked) {
+  const response = await request(...asked);
+  return response.text().catch(() => {
+    throw new Unreachable();
+  });
+}
+
+async function call(...asked) {
+  const text = await textOf(...asked);
+  return text ? JSON.parse(text) : {};
+}
 
 const query = (parameters) => {
   const given = Object.entries(parameters).filter(
@@ -49,7 +73,7 @@ export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path, parameters = {}) => call("DELETE", path + query(parameters));
 
 /** A payload as it is, whatever is in it. */
-export const getText = async (path) => (await request("GET", path)).text();
+export const getText = (path) => textOf("GET", path);
 
 /**
  * Give a model an instruction: the ids of its session and its turn, once that is open.

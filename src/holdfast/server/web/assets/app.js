@@ -57,18 +57,19 @@ function frame() {
 }
 
 async function show() {
-  const { name, id, turnId } = view();
-  if (name === "inbox" && shown instanceof Inbox) return;
+  const { name, id, seq, turnId } = view();
+  if (name === "inbox" && shown instanceof Inbox) return shown.goTo(id);
   shown?.close();
   shown = {
     home: () => new Home(),
     inbox: () => new Inbox(),
-    session: () => new SessionView(id),
+    session: () => new SessionView(id, seq),
     turn: () => new TurnView(id, turnId),
   }[name]();
   const opening = shown;
   document.body.dataset.view = name;
-  inboxLink.toggleAttribute("aria-current", name === "inbox");
+  if (name === "inbox") inboxLink.setAttribute("aria-current", "page");
+  else inboxLink.removeAttribute("aria-current");
   main.replaceChildren(opening.element);
   await opening.open();
   if (opening !== shown) opening.close();
@@ -108,6 +109,7 @@ async function start() {
   store.addEventListener("questions", title);
   document.addEventListener("title-changed", title);
   addEventListener("hashchange", show);
+  document.addEventListener("try-again", show);
   announceWaiting();
   listenForKeys({
     n: () => newSession(),

@@ -1,38 +1,43 @@
-// Where the agent's view has a summary in place of older messages. The originals can be unfolded.
+// A card where the agent is shown less than was said: a summary of messages, or nothing of them.
 
 import { button, h, icon } from "./dom.js";
 import { showMarkdown } from "./markdown.js";
 import { count } from "./times.js";
 
-/** `toggle` shows or hides the originals, `undo` gives them back to the agent; without them, this only tells. */
-export function compactionFold(
-  { summary, firstSeq, lastSeq, tokensBefore, tokensAfter },
-  unfolded,
-  toggle,
-  undo,
-) {
-  const text = h("div", { class: "text" });
-  showMarkdown(text, summary);
-  const folded = count(lastSeq - firstSeq + 1);
-  const saved = tokensBefore && tokensAfter ? ` · ${count(tokensBefore)} → ${count(tokensAfter)} tokens` : "";
-  const label = unfolded ? "Hide the originals" : `Show the ${folded} originals`;
-  return h(
-    "section",
-    { class: "fold card", "aria-label": "Summary of earlier messages" },
-    h(
-      "header",
-      {},
-      icon("fold"),
-      h("strong", {}, `The agent sees a summary of ${folded} messages`),
-      h("span", { class: "muted" }, saved),
-    ),
-    text,
-    toggle &&
-      h(
-        "div",
-        { class: "row" },
-        button(label, { class: "button quiet", "aria-expanded": String(unfolded), onclick: toggle }),
-        button("Undo the summary", { class: "button quiet", onclick: undo }),
-      ),
-  );
+export class CompactionFold {
+  /** `toggle` shows or hides the originals, `undo` gives them back to the agent; without them, this only tells. */
+  constructor(toggle, undo) {
+    this.heading = h("strong");
+    this.saved = h("span", { class: "muted" });
+    this.text = h("div", { class: "text" });
+    this.toggle = button("", { class: "button quiet", onclick: toggle });
+    this.undo = button("", { class: "button quiet", onclick: undo });
+    this.element = h(
+      "section",
+      { class: "fold card" },
+      h("header", {}, icon("fold"), this.heading, this.saved),
+      this.text,
+      toggle && h("div", { class: "row" }, this.toggle, this.undo),
+    );
+  }
+
+  /** Without a summary, the messages are left out. */
+  update({ summary, ranges, tokensBefore, tokensAfter }, isUnfolded = false) {
+    const messages = count(ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0));
+    const isSummary = summary !== undefined;
+    this.element.setAttribute(
+      "aria-label",
+      isSummary ? "Summary of earlier messages" : "Messages that are left out",
+    );
+    this.heading.textContent = isSummary
+      ? `The agent sees a summary of ${messages} messages`
+      : `The agent is not shown these ${messages} messages`;
+    this.saved.textContent =
+      tokensBefore && tokensAfter ? ` · ${count(tokensBefore)} → ${count(tokensAfter)} tokens` : "";
+    this.text.hidden = !isSummary;
+    if (isSummary) showMarkdown(this.text, summary);
+    this.toggle.textContent = isUnfolded ? "Hide the originals" : `Show the ${messages} originals`;
+    this.toggle.setAttribute("aria-expanded", String(isUnfolded));
+    this.undo.textContent = isSummary ? "Undo the summary" : "Undo";
+  }
 }

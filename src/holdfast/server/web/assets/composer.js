@@ -1,8 +1,10 @@
 // Where a person writes to the agent, with the prompts that wait their turn above it.
 
-import { instruct, post } from "./api.js";
+import { instruct, post, Unanswered, Unreachable } from "./api.js";
 import { button, h, icon, iconButton } from "./dom.js";
-import { canFork, canResume, isLive } from "./status.js";
+import { draftOf, keepDraft } from "./draft.js";
+import { whenReachable } from "./feed.js";
+import { canResume, isLive } from "./status.js";
 
 const ENDED = {
   completed: "This session is completed.",
@@ -73,7 +75,7 @@ export class Composer {
       this.sent();
       return true;
     } catch (problem) {
-      this.#say(problem.message);
+      this.#say(problem);
       return false;
     }
   }
@@ -83,11 +85,14 @@ export class Composer {
     const text = this.text.value.trim();
     if (!text || this.send.disabled) return;
     this.send.disabled = true;
-    if (await this.prompt(text)) {
-      this.text.value = "";
-      this.#fit();
-    }
+    this.#write("");
+    if (!(await this.prompt(text))) this.#write([text, this.text.value].filter(Boolean).join("\n"));
     this.send.disabled = false;
+  }
+
+  #write(text) {
+    this.text.value = text;
+    this.#fit();
   }
 
   /** Stop what the agent is doing; the session goes on. */
@@ -96,7 +101,7 @@ export class Composer {
     try {
       await post(`/api/sessions/${this.conversation.id}/cancel`);
     } catch (problem) {
-      this.#say(problem.message);
+      this.#say(problem);
     }
   }
 
@@ -108,7 +113,7 @@ export class Composer {
   }
 
   #fit() {
-    sessionStorage.setItem(`draft ${this.conversation.id}`, this.text.value);
+    keepDraft(this.conversation.id, this.text.value);
     this.text.style.height = "auto";
     this.text.style.height = `${Math.min(this.text.scrollHeight, 240)}px`;
     this.send.classList.toggle("ready", this.text.value.trim() !== "");
@@ -143,16 +148,16 @@ export class Composer {
         { class: "row" },
         canResume(session) &&
           button("Resume", { class: "button primary", onclick: () => this.actions.resume() }),
-        canFork(session) && button("Fork", { onclick: () => this.actions.fork() }),
+        button("Fork", { onclick: () => this.actions.fork() }),
       ),
     );
   }
 
-  #say(text) {
+  /** That the server cannot be reached is over once it is back; that it may have done something is not. */
+  #say(problem) {
     this.problem.hidden = false;
-    this.problem.textContent = text;
+    this.problem.textContent = problem.message;
+    if (problem instanceof Unreachable && !(problem instanceof Unanswered))
+      whenReachable(() => (this.problem.hidden = true));
   }
 }
-
-/** What was being written here before the page was left or loaded again. */
-const draftOf = (id) => sessionStorage.getItem(`draft ${id}`) ?? "";

@@ -14,7 +14,10 @@ export class Conversation extends EventTarget {
   bySeq = new Map();
   turns = new Map();
   compactions = new Map();
+  layout = {}; // what the agent is shown in place of messages
   #feed = null;
+  #layoutIsStale = false;
+  #readsLayout = false;
 
   constructor(session, rev) {
     super();
@@ -35,14 +38,16 @@ export class Conversation extends EventTarget {
   /** The rest of what is shown around the messages, and every change from now on. */
   async follow() {
     const after = Math.max(0, this.session.turnCount - KNOWN_TURNS);
-    const [{ turns }, { compactions }] = await Promise.all([
+    this.#layoutIsStale = this.session.compactionCount > 0;
+    const [{ turns }] = await Promise.all([
       get(`/api/sessions/${this.id}/turns`, { after, limit: KNOWN_TURNS * 2 }),
-      this.session.compactionCount ? get(`/api/sessions/${this.id}/compactions`) : { compactions: [] },
+      this.#readLayout(),
     ]);
     this.#putRows(this.turns, turns);
-    this.#putRows(this.compactions, compactions);
     this.#feed = new Feed(`/api/sessions/${this.id}/events`, {
       since: () => this.rev,
+      every: 1000,
+      ask: { change: () => get(`/api/sessions/${this.id}/events`, { since: this.rev, wait: 0 }) },
       listeners: { change: (changes) => this.apply(changes), gone: (why) => this.#lost(why.detail) },
       lost: (problem) => this.#lost(problem.message),
       signedOut: () => store.dispatchEvent(new Event("signed-out")),
@@ -58,7 +63,6 @@ export class Conversation extends EventTarget {
     if (session.statusReason === undefined) delete this.session.statusReason;
     store.putSessions([this.session]);
     this.#putRows(this.turns, turns);
-    this.#putRows(this.compactions, compactions);
     const changed = this.put(messages);
     const grown = [];
     for (const delta of deltas) {
@@ -69,7 +73,9 @@ export class Conversation extends EventTarget {
       grown.push({ message, text: delta.text });
     }
     this.rev = rev;
-    this.#tell("change", { changed, grown, turns, compactions });
+    this.#tell("change", { changed, grown, turns });
+    this.#layoutIsStale ||= compactions.length > 0;
+    this.#readLayout();
   }
 
   /** Take messages; those that are new or newer. */
@@ -88,9 +94,11 @@ export class Conversation extends EventTarget {
 
   /** The messages from one seq to another; asks the server for those that are not known. */
   async stretch(first, last) {
-    if (!this.#knows(first, last)) {
-      const page = { after: first - 1, limit: last - first + 1 };
-      this.put((await get(`/api/sessions/${this.id}/messages`, page)).messages);
+    const path = `/api/sessions/${this.id}/messages`;
+    for (let after = first - 1; after !== null && after < last && !this.#knows(after + 1, last); ) {
+      const { messages, next } = await get(path, { after, limit: last - after }); // long ones come one by one
+      this.put(messages);
+      after = next;
     }
     return this.known(first, last);
   }
@@ -114,6 +122,24 @@ export class Conversation extends EventTarget {
     return [...this.turns.values()]
       .filter((turn) => turn.status === "pending")
       .sort((a, b) => a.sequenceNumber - b.sequenceNumber);
+  }
+
+  /** Ask what the agent is shown, once a compaction was made or undone; what failed is asked again later. */
+  async #readLayout() {
+    if (this.#readsLayout) return;
+    this.#readsLayout = true;
+    while (this.#layoutIsStale) {
+      this.#layoutIsStale = false;
+      const read = await get(`/api/sessions/${this.id}/compactions`).catch(() => null);
+      if (!read) {
+        this.#layoutIsStale = true;
+        break;
+      }
+      this.layout = read.layout;
+      this.#putRows(this.compactions, read.compactions);
+      this.#tell("folded");
+    }
+    this.#readsLayout = false;
   }
 
   #knows(first, last) {

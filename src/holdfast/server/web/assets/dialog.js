@@ -14,10 +14,22 @@ export function dialog(title, ...content) {
     ...content,
   );
   element.addEventListener("close", () => element.remove());
-  element.addEventListener("click", (event) => event.target === element && element.close());
+  closeFromOutside(element);
   document.body.append(element);
   element.showModal();
   return element;
+}
+
+/** Only a press that began and ended beside the box means to leave: one may let go there of a selection. */
+function closeFromOutside(element) {
+  let pressed = false;
+  element.addEventListener("pointerdown", (event) => (pressed = isBeside(element, event)));
+  element.addEventListener("click", (event) => pressed && isBeside(element, event) && element.close());
+}
+
+function isBeside(element, { target, clientX, clientY }) {
+  const { left, right, top, bottom } = element.getBoundingClientRect();
+  return target === element && (clientX < left || clientX > right || clientY < top || clientY > bottom);
 }
 
 /** A line of text from the person; null when they changed their mind. */

@@ -58,14 +58,11 @@ export function iconButton(name, label, props = {}) {
 
 /** Put `wanted` into `parent` in order, moving only what is elsewhere, so that focus and scroll stay. */
 export function arrange(parent, wanted) {
+  const kept = new Set(wanted);
+  for (const child of [...parent.childNodes]) if (!kept.has(child)) child.remove();
   let place = parent.firstChild;
   for (const child of wanted) {
     if (child === place) place = place.nextSibling;
     else parent.insertBefore(child, place);
-  }
-  while (place) {
-    const next = place.nextSibling;
-    place.remove();
-    place = next;
   }
 }

@@ -31,7 +31,7 @@ export class Home {
 
   #render() {
     const isFirst = this.total === 0 && store.sessions.size === 0;
-    const waiting = store.waiting.length;
+    const waiting = store.knowsQuestions ? store.waiting.length : null;
     const state = `${isFirst} ${waiting}`;
     if (this.state === state) return;
     this.state = state;
@@ -39,10 +39,13 @@ export class Home {
   }
 }
 
+/** `waiting` is how many questions are open, once that is known. */
 function overview(waiting) {
   const title = waiting
     ? `${waiting} ${waiting === 1 ? "question waits" : "questions wait"} for you`
-    : "Nothing waits for you";
+    : waiting === 0
+      ? "Nothing waits for you"
+      : "Welcome back";
   const key = (name, what) => [h("kbd", {}, name), ` ${what}  `];
   return h(
     "div",

@@ -12,6 +12,7 @@ const SETTLED = 12;
 export class Inbox {
   #cards = new Map();
   #fetched = new Set();
+  #wanted;
   #changed = () => this.#render();
 
   constructor() {
@@ -28,9 +29,11 @@ export class Inbox {
         "When an agent asks a question or needs permission, it appears here, wherever the agent runs. The first answer counts.",
       ),
     );
+    this.loading = h("p", { class: "note muted", role: "status" }, "Loading what waits for you…");
     this.heading = h("h1", { tabindex: "-1" }, "Inbox");
     this.count = h("p", { class: "about", role: "status" });
     this.announce = h("div", { class: "announce" });
+    this.keys = this.#keys();
     this.later = h("h2", { class: "section" }, "Settled");
     this.element = h(
       "section",
@@ -45,7 +48,16 @@ export class Inbox {
       h(
         "div",
         { class: "scroller" },
-        h("div", { class: "column" }, this.#keys(), this.nothing, this.waiting, this.later, this.settled),
+        h(
+          "div",
+          { class: "column" },
+          this.keys,
+          this.loading,
+          this.nothing,
+          this.waiting,
+          this.later,
+          this.settled,
+        ),
       ),
     );
     this.element.addEventListener("focusin", ({ target }) => this.#focused(target.closest(".question")));
@@ -56,13 +68,20 @@ export class Inbox {
     store.addEventListener("sessions", this.#changed);
     this.#offerNotifications();
     this.#render();
-    const { id } = view();
-    this.#focus(id ? this.#cards.get(id) : this.#pending[0]);
+    this.goTo(view().id);
   }
 
   close() {
     store.removeEventListener("questions", this.#changed);
     store.removeEventListener("sessions", this.#changed);
+  }
+
+  /** Go to a set, as soon as its card is here; without one, to the first that waits. */
+  goTo(id) {
+    this.#wanted = id;
+    if (!id) return this.#focus(this.#pending[0]);
+    this.#current?.element.classList.remove("current");
+    this.#goToWanted();
   }
 
   /** Move to the next or previous card. */
@@ -103,14 +122,26 @@ export class Inbox {
       this.settled,
       settled.map((set) => this.#card(set)),
     );
-    this.nothing.hidden = waiting.length > 0;
+    this.loading.hidden = store.knowsQuestions;
+    this.nothing.hidden = waiting.length > 0 || !store.knowsQuestions;
+    this.keys.hidden = !waiting.length;
     this.later.hidden = !settled.length;
     this.count.textContent = waiting.length
       ? `${waiting.length} ${waiting.length === 1 ? "waits" : "wait"} for you`
-      : "All answered";
+      : settled.length
+        ? "All answered"
+        : "";
     // An answered card leaves; the hands stay on the keyboard.
     if (hadFocus && !this.waiting.contains(document.activeElement)) this.#focus(this.#pending[0]);
-    if (!this.#current) this.#focused(this.#pending[0]?.element);
+    if (this.#wanted) this.#goToWanted();
+    else if (!this.#current && !this.settled.contains(document.activeElement))
+      this.#focused(this.#pending[0]?.element);
+  }
+
+  /** Until it is there no card is current: a key that is meant for it must not answer another one. */
+  #goToWanted() {
+    const card = this.#cards.get(this.#wanted);
+    if (card) this.#focus(card);
   }
 
   /** Sessions that the list has not come to yet. */
@@ -145,6 +176,7 @@ export class Inbox {
 
   #focused(element) {
     if (!element) return;
+    this.#wanted = null;
     for (const card of this.#cards.values())
       card.element.classList.toggle("current", card.element === element);
   }

@@ -1,7 +1,7 @@
 // A message of a session: each kind has its own look, and can change while it is on the page.
 
 import { turnHref } from "./address.js";
-import { compactionFold } from "./compaction-fold.js";
+import { CompactionFold } from "./compaction-fold.js";
 import { h, icon } from "./dom.js";
 import { json } from "./json.js";
 import { html, showMarkdown } from "./markdown.js";
@@ -28,7 +28,8 @@ class Prompt {
   constructor(message, conversation) {
     this.message = message;
     this.conversation = conversation;
-    this.turn = h("a", { class: "turn-link", href: turnHref(conversation.id, message.turnId) });
+    const href = turnHref(conversation.id, message.turnId);
+    this.turn = h("a", { class: "turn-link", href, hidden: !message.turnId }, "Turn");
     this.element = h(
       "article",
       { class: "message prompt", "aria-label": "You" },
@@ -40,10 +41,9 @@ class Prompt {
 
   update() {}
 
-  /** What is known of the turn that this began. */
+  /** What is known of the turn that this began: of one that is long over, only where it is explained. */
   turnChanged() {
     const turn = this.conversation.turns.get(this.message.turnId);
-    this.turn.hidden = !turn;
     if (!turn) return;
     const waits = turn.status === "pending" && this.conversation.pending[0]?.id !== turn.id;
     const took = duration(new Date(turn.statusTimeStamp) - new Date(turn.creationDate));
@@ -167,7 +167,7 @@ function otherContent(content) {
     case "plan":
       return planCard(content.steps);
     case "compaction":
-      return compactionFold(content);
+      return toldFold(content);
     case "resource":
       return h("p", { class: "resource" }, icon("file"), content.name ?? content.uri);
     default:
@@ -183,6 +183,12 @@ function otherContent(content) {
         json(content),
       );
   }
+}
+
+function toldFold({ summary, firstSeq, lastSeq }) {
+  const fold = new CompactionFold();
+  fold.update({ summary, ranges: [[firstSeq, lastSeq]] });
+  return fold.element;
 }
 
 const time = (message) =>

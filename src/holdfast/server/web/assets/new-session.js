@@ -4,7 +4,9 @@ import { execute, instruct, post } from "./api.js";
 import { filters, go, sessionHref } from "./address.js";
 import { dialog } from "./dialog.js";
 import { button, h } from "./dom.js";
+import { keepDraft } from "./draft.js";
 import { store } from "./store.js";
+import { toast } from "./toast.js";
 
 const LAST_AGENT = "last agent";
 const MODEL = "model ";
@@ -13,10 +15,10 @@ export function newSession() {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const repos = h("select", { id: "repo" });
   const agents = h("div", { class: "agents", role: "radiogroup", "aria-label": "Agent" }, choices());
+  const about = aboutField();
   const prompt = h("textarea", {
     id: "first-prompt",
     rows: 4,
-    placeholder: "What shall the agent do? You can also say it later.",
   });
   const start = h("button", { type: "submit", class: "button primary" }, "Start");
   const say = (sentence) => {
@@ -38,6 +40,7 @@ export function newSession() {
   };
   const begin = async (event) => {
     event.preventDefault();
+    if (start.disabled) return;
     const chosen = agents.querySelector("input:checked")?.value;
     const text = prompt.value.trim();
     const isModel = chosen?.startsWith(MODEL);
@@ -47,7 +50,7 @@ export function newSession() {
     start.textContent = isModel ? "Starting…" : "Starting the agent…";
     try {
       const id = await (isModel
-        ? withModel(chosen.slice(MODEL.length), repos.value, text)
+        ? withModel(chosen.slice(MODEL.length), about.chosen(), repos.value, text)
         : withAgent(chosen, repos.value, text));
       localStorage.setItem(LAST_AGENT, chosen);
       shown.close();
@@ -61,6 +64,15 @@ export function newSession() {
   prompt.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) begin(event);
   });
+  const suit = () => {
+    const isModel = agents.querySelector("input:checked")?.value.startsWith(MODEL);
+    prompt.placeholder = isModel
+      ? "What shall the model do?"
+      : "What shall the agent do? You can also say it later.";
+    about.show(isModel);
+  };
+  agents.addEventListener("change", suit);
+  suit();
   fillRepos(repos);
   const shown = dialog(
     "New session",
@@ -79,27 +91,50 @@ export function newSession() {
         ),
       ),
       h("div", { class: "field" }, h("span", { class: "label" }, "Agent"), agents),
+      about.element,
       h("div", { class: "field" }, h("label", { for: "first-prompt" }, "Prompt"), prompt),
-      problem,
-      h("footer", {}, button("Back", { onclick: () => shown.close() }), start),
+      h("footer", {}, problem, button("Back", { onclick: () => shown.close() }), start),
     ),
   );
   prompt.focus();
   if (!store.repos.size) scan();
 }
 
-/** Begin with an agent; the id of the session. */
+/** Begin with an agent; the id of the session. What could not be said to it can be sent from there. */
 async function withAgent(agent, repoId, text) {
   const session = await post("/api/sessions", { repoId, agent });
   store.putSessions([session]);
-  if (text) await instruct(session, text);
+  try {
+    if (text) await instruct(session, text);
+  } catch (problem) {
+    keepDraft(session.id, text);
+    toast(problem.message, "problem");
+  }
   return session.id;
 }
 
 /** Begin with a model, which is told of the repository where it can look; the id of the session. */
-async function withModel(agentContextId, repoId, instruction) {
-  const { sessionId } = await execute({ agentContextId, repo: store.repos.get(repoId)?.name, instruction });
+async function withModel(agentContextId, conversationContextId, repoId, instruction) {
+  const repo = store.repos.get(repoId)?.name;
+  const { sessionId } = await execute({ agentContextId, conversationContextId, repo, instruction });
   return sessionId;
+}
+
+/** What the work with a model is about, where conversation contexts say so. Agents have none. */
+function aboutField() {
+  const choice = h(
+    "select",
+    { id: "conversation" },
+    h("option", { value: "" }, "None"),
+    store.conversations.map(({ name }) => h("option", { value: name }, name)),
+  );
+  const label = h("label", { for: "conversation" }, "Conversation context");
+  const element = h("div", { class: "field" }, label, choice);
+  return {
+    element,
+    show: (isModel) => (element.hidden = !isModel || !store.conversations.length),
+    chosen: () => choice.value || undefined,
+  };
 }
 
 function fillRepos(repos) {

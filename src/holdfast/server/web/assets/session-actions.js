@@ -4,7 +4,7 @@ import { patch, post, remove } from "./api.js";
 import { go, sessionHref } from "./address.js";
 import { ask, confirmed } from "./dialog.js";
 import { button, h, iconButton } from "./dom.js";
-import { canFork, canResume, isLive } from "./status.js";
+import { canResume, isLive } from "./status.js";
 import { nameOf, store } from "./store.js";
 import { toast } from "./toast.js";
 
@@ -44,7 +44,9 @@ export class SessionActions {
   }
 
   async fork() {
-    const forked = await this.#do(post(`${this.path}/fork`), "Starting the agent…");
+    const isModel = this.conversation.session.agentContextId;
+    const meanwhile = isModel ? "Copying what was said…" : "Starting the agent…";
+    const forked = await this.#do(post(`${this.path}/fork`), meanwhile);
     if (forked) go(sessionHref(forked.id));
   }
 
@@ -64,7 +66,7 @@ export class SessionActions {
       );
     return [
       item("Rename…", () => this.rename()),
-      canFork(session) && item("Fork", () => this.fork()),
+      item("Fork", () => this.fork()),
       canResume(session) && item("Resume", () => this.resume()),
       h("hr"),
       saved("Export as Markdown", "markdown"),
@@ -99,15 +101,23 @@ export class SessionActions {
       "The session and everything in it are gone for good.",
       "Delete",
     );
-    if (sure && (await this.#do(remove(this.path, { purge: true })))) go("#/");
+    if (!sure || !(await this.#answer(remove(this.path, { purge: true })))) return;
+    store.dropSessions([this.conversation.id]);
+    go("#/");
+  }
+
+  /** The session that came of it. */
+  async #do(request, meanwhile) {
+    const session = await this.#answer(request, meanwhile);
+    if (session) store.putSessions([session]);
+    return session;
   }
 
   /** What was asked for, or a sentence on why not. */
-  async #do(request, meanwhile) {
+  async #answer(request, meanwhile) {
     if (meanwhile) toast(meanwhile);
     try {
       const session = await request;
-      store.putSessions([session]);
       toast("");
       return session;
     } catch (problem) {

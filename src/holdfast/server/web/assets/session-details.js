@@ -1,6 +1,6 @@
 // What is known of a session beside what is said in it: mode and options, plan, tokens, where it works.
 
-import { turnHref } from "./address.js";
+import { sessionHref, turnHref } from "./address.js";
 import { h } from "./dom.js";
 import { planCard } from "./plan.js";
 import { isLive } from "./status.js";
@@ -11,8 +11,9 @@ import { count, moment } from "./times.js";
 export class SessionDetails {
   #shown = new Map();
 
-  constructor(conversation, setMode, setConfig) {
-    Object.assign(this, { conversation, setMode, setConfig });
+  /** `set` has the agent take a mode, a model or an option, and says whether it did. */
+  constructor(conversation, set) {
+    Object.assign(this, { conversation, set });
     this.parts = Object.fromEntries(
       ["settings", "plan", "tokens", "facts"].map((name) => [name, h("div", { class: "part" })]),
     );
@@ -25,13 +26,15 @@ export class SessionDetails {
 
   update() {
     const { session, turns, pending } = this.conversation;
-    const { modes, configOptions, usage } = session.agentState ?? {};
-    this.#show("settings", { modes, configOptions, status: session.status }, () => this.#settings(session));
+    const { modes, models, configOptions, usage } = session.agentState ?? {};
+    const offered = { modes, models, configOptions, status: session.status };
+    this.#show("settings", offered, () => this.#settings(session));
     this.#show("plan", this.#plan()?.id, () => this.#plan() && [planCard(this.#plan().content.steps)]);
     this.#show("tokens", [session.tokenUsage, usage, turns.size, pending.length], () =>
       this.#tokens(session, usage),
     );
-    this.#show("facts", [session.repoId, session.messageCount, session.turnCount, store.repos.size], () =>
+    const { repoId, messageCount, turnCount } = session;
+    this.#show("facts", [repoId, messageCount, turnCount, store.repos.size, modelOf(session)], () =>
       this.#facts(session),
     );
   }
@@ -47,26 +50,20 @@ export class SessionDetails {
   }
 
   #settings(session) {
-    const { agentState = {} } = session;
+    const { modes, models, configOptions = [] } = session.agentState ?? {};
     const enabled = isLive(session);
     const fields = [];
-    const modes = agentState.modes?.availableModes ?? [];
-    if (modes.length) {
-      fields.push(
-        select(
-          "Mode",
-          modes.map(({ id, name }) => [id, name ?? id]),
-          agentState.modes.currentModeId,
-          enabled,
-          this.setMode,
-        ),
-      );
-    }
-    for (const { id, name, options, currentValue } of agentState.configOptions ?? []) {
+    const offer = (label, choices, current, take) =>
+      choices?.length && fields.push(select(label, choices, current, enabled, take));
+    const modeChoices = modes?.availableModes?.map(({ id, name }) => [id, name ?? id]);
+    offer("Mode", modeChoices, modes?.currentModeId, (mode) => this.set("mode", { mode }));
+    const modelChoices = models?.availableModels?.map(({ modelId, name }) => [modelId, name ?? modelId]);
+    offer("Model", modelChoices, models?.currentModelId, (model) => this.set("model", { model }));
+    for (const { id, name, options, currentValue } of configOptions) {
       if (!Array.isArray(options)) continue;
       const flat = options.flatMap((option) => option.options ?? [option]);
       const choices = flat.map(({ value, name: label }) => [value, label ?? value]);
-      fields.push(select(name ?? id, choices, currentValue, enabled, (value) => this.setConfig(id, value)));
+      offer(name ?? id, choices, currentValue, (value) => this.set("config", { configId: id, value }));
     }
     return fields;
   }
@@ -98,6 +95,7 @@ export class SessionDetails {
 
   #facts(session) {
     const repo = store.repos.get(session.repoId) ?? session.repo;
+    const original = session.custom?.forkedFrom?.session;
     const fact = (name, value) => value && [h("dt", {}, name), h("dd", {}, value)];
     return [
       h("h3", {}, "About"),
@@ -109,6 +107,8 @@ export class SessionDetails {
         fact("Branch", repo?.branch),
         fact("Agent", session.agentState?.agent?.title ?? session.agent),
         fact("Model", modelOf(session)),
+        fact("Context", conversationOf(session)),
+        fact("Forked from", original && h("a", { href: sessionHref(original) }, "another session")),
         fact("Messages", String(session.messageCount)),
         fact("Turns", String(session.turnCount)),
         fact("Began", moment(session.createdAt)),
@@ -121,17 +121,21 @@ export class SessionDetails {
 function modelOf({ lastModel, agentState }) {
   const { availableModels = [], currentModelId } = agentState?.models ?? {};
   return (
-    lastModel ?? availableModels.find(({ modelId }) => modelId === currentModelId)?.name ?? currentModelId
+    availableModels.find(({ modelId }) => modelId === currentModelId)?.name ?? currentModelId ?? lastModel
   );
 }
 
-function select(label, choices, current, enabled, changed) {
+/** What the work is about, as people call it; an id that nobody knows any more says nothing. */
+const conversationOf = ({ conversationContextId }) =>
+  store.conversations.find(({ id }) => id === conversationContextId)?.name;
+
+/** What is chosen goes back to what it was if `take` does not take it. */
+function select(label, choices, current, enabled, take) {
   const options = choices.map(([value, name]) => h("option", { value }, name));
-  const element = h(
-    "select",
-    { disabled: !enabled, onchange: (event) => changed(event.target.value) },
-    options,
-  );
+  const chosen = async () => {
+    if (!(await take(element.value))) element.value = current;
+  };
+  const element = h("select", { disabled: !enabled, onchange: chosen }, options);
   element.value = current;
   return h("label", { class: "field" }, h("span", {}, label), element);
 }

@@ -1,8 +1,12 @@
 // All sessions, newest activity first, live. Pages are fetched as they are scrolled to.
+//
+// A search also finds what was said: then a row shows the message, and leads to it. Whether a session
+// that goes on has the words by now, only the server knows, so it is asked again a little later.
 
-import { get } from "./api.js";
-import { address, filters, sessionHref, setFilters, view } from "./address.js";
+import { get, Unreachable } from "./api.js";
+import { address, filters, messageHref, sessionHref, setFilters, view } from "./address.js";
 import { arrange, button, h, icon } from "./dom.js";
+import { whenReachable } from "./feed.js";
 import { statusMark } from "./status.js";
 import { nameOf, store } from "./store.js";
 import { ago, moment } from "./times.js";
@@ -10,10 +14,12 @@ import { isUnread } from "./unread.js";
 
 const PAGE = 40;
 const SEARCH_DELAY = 200;
+const SEARCH_AGAIN = 2000;
 const CLOCK = 30_000;
 
 export class SessionList {
   #ids = new Set();
+  #matches = new Map();
   #rows = new Map();
   #next = null;
   #loading = null;
@@ -22,8 +28,8 @@ export class SessionList {
   constructor() {
     this.search = h("input", {
       type: "search",
-      placeholder: "Search",
-      "aria-label": "Search sessions",
+      placeholder: "Search titles and messages",
+      "aria-label": "Search titles and messages",
       oninput: () => this.#typed(),
     });
     this.status = filterSelect("status", "Status", STATUSES);
@@ -39,9 +45,9 @@ export class SessionList {
       h("div", { class: "filters" }, this.status, this.agent, this.repo),
       h("div", { class: "row-area" }, this.rows, this.note, this.end),
     );
-    new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && this.#more(), {
+    this.nearEnd = new IntersectionObserver((seen) => seen.at(-1).isIntersecting && this.#more(), {
       rootMargin: "600px",
-    }).observe(this.end);
+    });
     address.addEventListener("filters", () => this.load());
     addEventListener("hashchange", () => this.#mark());
     store.addEventListener("sessions", () => this.#changed());
@@ -52,6 +58,7 @@ export class SessionList {
       ({ detail }) => (detail.forEach((id) => this.#ids.delete(id)), this.#render()),
     );
     addEventListener("storage", () => this.#render());
+    addEventListener("read", () => this.#render());
     setInterval(() => this.#rows.forEach((row) => row.tick()), CLOCK);
   }
 
@@ -59,10 +66,15 @@ export class SessionList {
   async load() {
     this.#choices();
     const { q = "" } = filters();
+    clearTimeout(this.typing);
     if (this.search.value.trim() !== q) this.search.value = q;
     this.#query += 1;
     this.#ids.clear();
+    this.#matches.clear();
+    clearTimeout(this.again);
+    this.again = null;
     this.#loading = null;
+    this.#next = null;
     await this.#page(undefined);
   }
 
@@ -85,30 +97,79 @@ export class SessionList {
       const page = await this.#loading;
       if (query !== this.#query) return;
       this.#next = page.next;
-      page.sessions.forEach(({ id }) => this.#ids.add(id));
-      store.putSessions(page.sessions);
-      this.#render();
-      this.#noteNothing(page.total === 0 && Object.keys(filters()).length > 0);
+      this.#put(page);
+      this.#noteFound(page);
+      this.#watchEnd();
     } catch (problem) {
-      this.note.textContent = problem.message;
+      if (query === this.#query) this.#noteProblem(problem, before);
     } finally {
       if (query === this.#query) this.#loading = null;
     }
   }
 
-  #noteNothing(isNothing) {
+  /** Anew after each page: one that does not fill the column leaves its end in sight, which is no change. */
+  #watchEnd() {
+    this.nearEnd.unobserve(this.end);
+    this.nearEnd.observe(this.end);
+  }
+
+  #put({ sessions }) {
+    for (const { match, ...session } of sessions) {
+      this.#ids.add(session.id);
+      if (match) this.#matches.set(session.id, match);
+      store.putSessions([session]);
+    }
+    this.#render();
+  }
+
+  #noteProblem(problem, before) {
+    const query = this.#query;
+    this.#render();
+    this.note.textContent = problem.message;
+    if (problem instanceof Unreachable) whenReachable(() => query === this.#query && this.#page(before));
+  }
+
+  /** What there is to know about a page besides its sessions. */
+  #noteFound({ total, unread = 0, isAll = true }) {
+    const isNothing = total === 0 && Object.keys(filters()).length > 0;
     const all = () => button("Show all", { class: "button quiet", onclick: clearFilters });
-    this.note.replaceChildren(...(isNothing ? ["No session fits. ", all()] : []));
+    const number = unread.toLocaleString();
+    this.note.replaceChildren(
+      ...(unread ? [`${number} ${unread === 1 ? "message is" : "messages are"} still to be read. `] : []),
+      ...(isAll ? [] : ["Those words are everywhere: only the newest messages with them were looked at. "]),
+      ...(isNothing && !unread ? ["No session fits. ", all()] : []),
+    );
+    if (unread) this.#searchAgain();
+  }
+
+  /** Sessions go on, and words of older messages become known: see whether more fits by now. */
+  #searchAgain() {
+    if (this.again) return; // however fast sessions change, it comes
+    const query = this.#query;
+    this.again = setTimeout(async () => {
+      this.again = null;
+      const { status, agent, repoId, q } = filters();
+      const wanted = { status, agent, repoId, q, order: "updated", limit: PAGE };
+      try {
+        const page = await get("/api/sessions", wanted);
+        if (query !== this.#query) return;
+        this.#put(page);
+        this.#noteFound(page);
+      } catch (problem) {
+        if (problem instanceof Unreachable) whenReachable(() => query === this.#query && this.#searchAgain());
+      }
+    }, SEARCH_AGAIN);
   }
 
   /** Sessions that changed have the newest activity: what fits the filters is at the top of the list. */
   #changed() {
     const oldest = this.#next ? (this.#shown().at(-1)?.updatedAt ?? "") : "";
     for (const session of store.sessions.values()) {
-      if (!fits(session)) this.#ids.delete(session.id);
+      if (!fits(session, this.#matches)) this.#ids.delete(session.id);
       else if (session.updatedAt >= oldest) this.#ids.add(session.id);
     }
     this.#render();
+    if (filters().q) this.#searchAgain();
   }
 
   #shown() {
@@ -121,7 +182,7 @@ export class SessionList {
     const rows = this.#shown().map((session) => {
       const row = this.#rows.get(session.id) ?? new Row();
       this.#rows.set(session.id, row);
-      row.update(session, waiting.has(session.id));
+      row.update(session, waiting.has(session.id), this.#matches.get(session.id));
       return row.element;
     });
     arrange(this.rows, rows);
@@ -158,18 +219,21 @@ class Row {
     this.name = h("span", { class: "name" });
     this.time = h("time", {});
     this.about = h("span", { class: "about" });
-    this.link = h("a", {}, h("span", { class: "top" }, this.name, this.time), this.about);
+    this.snippet = h("span", { class: "snippet" });
+    this.link = h("a", {}, h("span", { class: "top" }, this.name, this.time), this.about, this.snippet);
     this.element = h("li", {}, this.link);
   }
 
-  update(session, waits) {
+  update(session, waits, match) {
     const unread = isUnread(session);
     const repo = store.repos.get(session.repoId);
     const state = waits ? "waiting" : session.hasPendingTurn ? "running" : session.status;
-    const shown = [nameOf(session), state, session.updatedAt, unread, repo?.name].join("\0");
+    const said = match?.snippet.map(({ text, hit }) => (hit ? `\0${text}` : text)).join("\0");
+    const shown = [nameOf(session), state, session.updatedAt, unread, repo?.name, match?.seq, said].join("\0");
     if (shown === this.#shown) return;
     this.#shown = shown;
-    this.link.href = sessionHref(session.id);
+    this.link.href = match ? messageHref(session.id, match.seq) : sessionHref(session.id);
+    this.snippet.replaceChildren(...(match?.snippet.map(piece) ?? []));
     this.name.textContent = nameOf(session);
     this.element.classList.toggle("unread", unread);
     this.element.classList.toggle("waits", waits);
@@ -196,7 +260,7 @@ class Row {
 }
 
 const STATUSES = [
-  ["active", "Active"],
+  ["active,compacted", "Active"],
   ["idle", "Idle"],
   ["completed", "Completed"],
   ["cancelled", "Cancelled"],
@@ -215,20 +279,26 @@ function filterSelect(name, label, choices) {
 }
 
 function fill(element, choices) {
-  const options = choices.map(([id, name]) => h("option", { value: id }, name));
+  const chosen = filters()[element.dataset.filter] ?? "";
+  const isOffered = !chosen || choices.some(([id]) => id === chosen);
+  const all = isOffered ? choices : [...choices, [chosen, chosen.replaceAll(",", ", ")]];
+  const options = all.map(([id, name]) => h("option", { value: id }, name));
   element.replaceChildren(element.firstElementChild, ...options);
-  element.value = filters()[element.dataset.filter] ?? "";
-  element.classList.toggle("set", element.value !== "");
+  element.value = chosen;
+  element.classList.toggle("set", chosen !== "");
 }
 
 const clearFilters = () => setFilters({ status: "", agent: "", repoId: "", q: "" });
 
-function fits(session) {
+const piece = ({ text, hit }) => (hit ? h("mark", {}, text) : text);
+
+/** Whether a session belongs in the list, as far as that can be told here. */
+function fits(session, matches) {
   const { status, agent, repoId, q } = filters();
   return (
     (!status || status.split(",").includes(session.status)) &&
     (!agent || session.agent === agent) &&
     (!repoId || session.repoId === repoId) &&
-    (!q || nameOf(session).toLowerCase().includes(q.toLowerCase()))
+    (!q || matches.has(session.id) || nameOf(session).toLowerCase().includes(q.toLowerCase()))
   );
 }

@@ -12,23 +12,28 @@ import { nameOf, store } from "./store.js";
 import { SUGGESTIONS } from "./suggestions.js";
 import { Timeline } from "./timeline.js";
 import { toast } from "./toast.js";
-import { isLive, statusMark } from "./status.js";
+import { statusMark } from "./status.js";
 import { markRead } from "./unread.js";
 
 export class SessionView {
-  constructor(id) {
+  /** With `seq`, it opens at that message and not at its end. */
+  constructor(id, seq) {
     this.id = id;
+    this.seq = seq;
     this.element = h("section", { class: "session", "aria-label": "Session" });
   }
 
   async open() {
     try {
       this.conversation = await Conversation.open(this.id);
+      this.#build();
+      await this.#fill();
     } catch (problem) {
       this.element.replaceChildren(problemPage(problem));
-      return;
     }
-    this.#build();
+  }
+
+  async #fill() {
     await this.timeline.open();
     performance.mark("session-shown");
     this.#update();
@@ -38,13 +43,15 @@ export class SessionView {
     };
     store.addEventListener("questions", this.#questionsChanged);
     this.conversation.addEventListener("change", ({ detail }) => this.#changed(detail));
+    this.conversation.addEventListener("folded", () => this.timeline.foldsChanged());
     this.conversation.addEventListener("lost", ({ detail }) =>
       this.element.replaceChildren(problemPage(new Error(detail))),
     );
     await this.conversation.follow();
     this.timeline.foldsChanged();
     this.#update();
-    if (matchMedia("(hover: hover)").matches) this.composer.focus();
+    if (this.seq) await this.timeline.show(this.seq);
+    else if (matchMedia("(hover: hover)").matches) this.composer.focus();
   }
 
   close() {
@@ -68,11 +75,7 @@ export class SessionView {
     const { conversation } = this;
     this.actions = new SessionActions(conversation, () => this.composer.update());
     this.composer = new Composer(conversation, this.actions, () => this.timeline.toEnd());
-    this.details = new SessionDetails(
-      conversation,
-      (mode) => this.#setMode(mode),
-      (id, value) => this.#setConfig(id, value),
-    );
+    this.details = new SessionDetails(conversation, (what, body) => this.#set(what, body));
     this.heading = h("h1", { tabindex: "-1" });
     this.about = h("p", { class: "about" });
     this.announcement = h("p", { class: "sr-only", role: "status" });
@@ -129,13 +132,7 @@ export class SessionView {
       this.heading.title = name;
       document.dispatchEvent(new Event("title-changed"));
     }
-    const state = waiting.length
-      ? "waiting"
-      : pending.length
-        ? "running"
-        : isLive(session)
-          ? "ready"
-          : session.status;
+    const state = waiting.length ? "waiting" : pending.length ? "running" : session.status;
     const facts = `${state} ${session.statusReason} ${repo?.name}`;
     if (this.#facts !== facts) {
       this.#facts = facts;
@@ -182,20 +179,14 @@ export class SessionView {
     );
   }
 
-  async #setMode(mode) {
-    await this.#setting(post(`/api/sessions/${this.id}/mode`, { mode }));
-  }
-
-  async #setConfig(configId, value) {
-    await this.#setting(post(`/api/sessions/${this.id}/config`, { configId, value }));
-  }
-
-  async #setting(request) {
+  /** Have the agent take a setting; whether it did. */
+  async #set(what, body) {
     try {
-      store.putSessions([await request]);
+      store.putSessions([await post(`/api/sessions/${this.id}/${what}`, body)]);
+      return true;
     } catch (problem) {
       toast(problem.message, "problem");
-      this.details.update();
+      return false;
     }
   }
 }

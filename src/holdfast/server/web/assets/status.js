@@ -5,12 +5,8 @@ import { h } from "./dom.js";
 /** Whether its agent can be told something. */
 export const isLive = ({ status }) => ["active", "idle", "compacted"].includes(status);
 
-/** Whether an agent can begin with what was said in it. A model has no process to start. */
-export const canFork = ({ agentContextId }) => !agentContextId;
-
-/** Whether its agent can be started again in it. */
-export const canResume = (session) =>
-  canFork(session) && ["completed", "cancelled"].includes(session.status);
+/** Whether its agent can be started again in it, or its model be told more. */
+export const canResume = ({ status }) => ["completed", "cancelled"].includes(status);
 
 const WORDS = { waiting: "waits for you", running: "working", compacted: "active", error: "failed" };
 const REASONS = {
@@ -23,10 +19,8 @@ const REASONS = {
 };
 
 export function statusMark(status, reason) {
-  const because =
-    reason && !["running", "waiting", "ready"].includes(status)
-      ? (REASONS[reason] ?? reason.replaceAll("_", " "))
-      : "";
+  const isOver = !isLive({ status }) && !["running", "waiting"].includes(status);
+  const because = reason && isOver ? (REASONS[reason] ?? reason.replaceAll("_", " ")) : "";
   const word = WORDS[status] ?? status;
   return h(
     "span",

@@ -10,25 +10,32 @@ class Store extends EventTarget {
   me = null;
   sessions = new Map();
   questions = new Map();
+  knowsQuestions = false;
   repos = new Map();
   agents = [];
   contexts = [];
+  conversations = [];
   #feed = null;
   #position;
+  #deleted = new Set();
   #told = new Set();
 
   /** Know who is calling, what there is to work with, and follow everything from now on. */
   async start() {
-    const [me, { repos }, { agents }, contexts] = await Promise.all([
+    const [me, { repos }, { agents }, contexts, { position }] = await Promise.all([
       get("/api/me"),
       get("/api/repos"),
       get("/api/agents"),
       get("/api/contexts"),
+      get("/api/events", { wait: 0 }),
     ]);
+    // Before any list is read, for the feed may begin much later: in a tab that nobody looks at yet.
+    this.#position = position;
     this.me = me;
     this.setRepos(repos);
     this.agents = agents;
     this.contexts = contexts.agents;
+    this.conversations = contexts.conversations;
     this.#follow();
   }
 
@@ -37,12 +44,23 @@ class Store extends EventTarget {
     this.#tell("repos");
   }
 
+  /** Tells only of what is news: a list that asks again when it is told would ask for ever. */
   putSessions(sessions) {
-    for (const session of sessions) {
+    for (const session of sessions.filter(({ id }) => !this.#deleted.has(id))) {
       const known = this.sessions.get(session.id);
-      if (!known || session.rev >= known.rev) this.sessions.set(session.id, { ...known, ...session });
+      const ahead = known ? session.rev - known.rev : 1;
+      if (ahead >= 0) this.sessions.set(session.id, { ...known, ...session });
+      if (ahead > 0) this.#tell("sessions");
     }
-    this.#tell("sessions");
+  }
+
+  /** They are gone for good, whatever was asked about them before and is answered only now. */
+  dropSessions(ids) {
+    for (const id of ids) {
+      this.#deleted.add(id);
+      this.sessions.delete(id);
+    }
+    if (ids.length) this.dispatchEvent(new CustomEvent("deleted", { detail: ids }));
   }
 
   putQuestions(questions) {
@@ -68,20 +86,26 @@ class Store extends EventTarget {
     this.#feed = new Feed("/api/events", {
       inBackground: true,
       since: () => this.#position,
+      every: 3000,
+      ask: {
+        sessions: () => get("/api/events", { since: this.#position, wait: 0 }),
+        questions: async () => ({ ...(await get("/api/questions")), gone: [] }),
+      },
       opened: () => (fresh = true),
       listeners: {
         sessions: ({ sessions, deleted, position }) => {
           this.#position = position;
           this.putSessions(sessions);
-          deleted.forEach((id) => this.sessions.delete(id));
-          if (deleted.length) this.dispatchEvent(new CustomEvent("deleted", { detail: deleted }));
+          this.dropSessions(deleted);
         },
         questions: ({ questions, gone }) => {
           if (fresh) {
             // The first event of a connection has every set: what it does not name is no more.
-            this.questions = new Map(questions.map((set) => [set.id, set]));
+            const named = new Set(questions.map(({ id }) => id));
+            gone = [...this.questions.keys()].filter((id) => !named.has(id));
             fresh = false;
           }
+          this.knowsQuestions = true;
           gone.forEach((id) => this.questions.delete(id));
           this.putQuestions(questions);
         },

@@ -5,12 +5,10 @@
 // server if need be. So a session of 100,000 messages opens at its end at once, and its scroll bar
 // tells the truth.
 
-import { post } from "./api.js";
-import { compactionFold } from "./compaction-fold.js";
 import { arrange, h } from "./dom.js";
+import { Folds } from "./folds.js";
 import { html } from "./markdown.js";
 import { messageView } from "./message.js";
-import { toast } from "./toast.js";
 
 const STRETCH = 50; // messages
 const SHELF = 50; // stretches
@@ -22,9 +20,9 @@ const AT_END = 48;
 export class Timeline {
   #shelves = [];
   #views = new Map();
-  #unfolded = new Set();
   #near = new Set();
   #top = 0;
+  #isOpen = false;
 
   constructor(conversation, scroller) {
     this.conversation = conversation;
@@ -35,6 +33,7 @@ export class Timeline {
       "aria-label": "Conversation",
       "aria-live": "off",
     });
+    this.folds = new Folds(conversation, () => this.#refold());
     this.followsEnd = true;
     const near = { root: scroller, rootMargin: NEAR };
     this.shelfObserver = new IntersectionObserver(
@@ -62,6 +61,7 @@ export class Timeline {
     this.#make();
     if (this.#last) await this.#fill(this.#last);
     this.toEnd();
+    this.#isOpen = true;
     for (const shelf of this.#shelves) this.shelfObserver.observe(shelf.element);
   }
 
@@ -72,7 +72,7 @@ export class Timeline {
   }
 
   /** Show what changed: messages that came or were replaced, and text that was added. */
-  apply({ changed, grown, turns, compactions }) {
+  apply({ changed, grown, turns }) {
     this.#make();
     const touched = new Set();
     for (const message of changed) {
@@ -84,12 +84,33 @@ export class Timeline {
     touched.delete(undefined); // on a shelf that is empty now
     for (const stretch of touched) if (stretch.shown || stretch === this.#last) this.#arrange(stretch);
     if (turns.length) for (const view of this.#views.values()) view.turnChanged?.();
-    if (compactions.length) this.#refold();
   }
 
   toEnd() {
     this.followsEnd = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  /** Bring a message before the eye, unfolding what it is folded into. */
+  async show(seq) {
+    const stretches = Math.ceil(this.conversation.lastSeq / STRETCH);
+    const shelf = this.#shelves[Math.floor((Math.ceil(seq / STRETCH) - 1) / SHELF)];
+    if (!shelf) return;
+    this.followsEnd = false;
+    this.folds.unfold(seq);
+    if (!shelf.stretches.length) this.#furnish(shelf, stretches);
+    if (!this.folds.areNone) this.#refold();
+    const stretch = this.#stretchOf(seq);
+    stretch?.element.scrollIntoView(); // so that it counts as near, and is not emptied
+    if (stretch) await this.#fill(stretch);
+    const found = this.#views.get(this.conversation.bySeq.get(seq)?.id)?.element;
+    if (!found) return;
+    this.element.querySelector(".found")?.classList.remove("found");
+    found.classList.add("found");
+    found.querySelectorAll("details").forEach((each) => (each.open = true));
+    found.tabIndex = -1;
+    found.focus({ preventScroll: true });
+    found.scrollIntoView({ block: found.offsetHeight < this.scroller.clientHeight ? "center" : "start" });
   }
 
   get isAtEnd() {
@@ -112,8 +133,9 @@ export class Timeline {
     return this.#shelves.flatMap((shelf) => shelf.stretches);
   }
 
-  /** Room for all messages that there are; only the last shelf has its stretches at first. */
+  /** Room for all messages that there are; only what was or is the last shelf has its stretches at first. */
   #make() {
+    const before = this.#shelves.at(-1);
     const stretches = Math.ceil(this.conversation.lastSeq / STRETCH);
     this.height = Math.min(LIKELY_HEIGHT * STRETCH, HIGHEST / Math.max(stretches, 1));
     const added = [];
@@ -129,7 +151,8 @@ export class Timeline {
       added.push(shelf.element);
     }
     this.element.append(...added);
-    if (added.length === 1) this.shelfObserver.observe(added[0]);
+    if (this.#isOpen) added.forEach((each) => this.shelfObserver.observe(each));
+    if (before && added.length) this.#furnish(before, stretches);
     if (stretches) this.#furnish(this.#shelves.at(-1), stretches);
   }
 
@@ -160,7 +183,7 @@ export class Timeline {
   #shelfMoved({ target: { shelf }, isIntersecting }) {
     if (isIntersecting && !shelf.stretches.length) {
       this.#furnish(shelf, Math.ceil(this.conversation.lastSeq / STRETCH));
-      if (this.#folds.length) this.#refold();
+      if (!this.folds.areNone) this.#refold();
     } else if (!isIntersecting && shelf.stretches.length && shelf !== this.#shelves.at(-1)) {
       shelf.element.style.minHeight = `${shelf.element.offsetHeight}px`;
       shelf.stretches.filter((stretch) => stretch.shown).forEach((stretch) => this.#empty(stretch));
@@ -201,11 +224,15 @@ export class Timeline {
   #arrange(stretch) {
     stretch.shown = true;
     const messages = this.conversation.known(stretch.first, stretch.last);
+    // The last plan of a turn stands for those before it.
+    const plans = new Map(messages.filter(isPlan).map(({ turnId, id }) => [turnId, id]));
     const elements = [];
-    for (const [index, message] of messages.entries()) {
+    for (const message of messages) {
       const view = this.#view(message);
-      view.element.hidden = this.#isFolded(message.seq) || isSuperseded(message, messages[index + 1]);
-      elements.push(view.element, ...this.#foldsAfter(message.seq));
+      const isSuperseded = isPlan(message) && plans.get(message.turnId) !== message.id;
+      view.element.hidden = this.folds.hides(message.seq) || isSuperseded;
+      elements.push(...this.folds.cardsAt(message.seq), view.element);
+      if (!view.element.hidden) elements.push(...this.folds.marksAt(message.seq));
     }
     stretch.element.style.minHeight = "";
     arrange(stretch.element, elements);
@@ -218,41 +245,6 @@ export class Timeline {
 
   // Folds
 
-  get #folds() {
-    return [...this.conversation.compactions.values()].filter((fold) => !fold.undoneAt);
-  }
-
-  #isFolded(seq) {
-    return this.#folds.some(
-      (fold) => !this.#unfolded.has(fold.id) && fold.firstSeq <= seq && seq <= fold.lastSeq,
-    );
-  }
-
-  #foldsAfter(seq) {
-    const ending = this.#folds.filter((fold) => fold.lastSeq === seq);
-    return ending.map((fold) =>
-      compactionFold(
-        fold,
-        this.#unfolded.has(fold.id),
-        () => this.#toggle(fold),
-        () => this.#undo(fold),
-      ),
-    );
-  }
-
-  #toggle(fold) {
-    if (!this.#unfolded.delete(fold.id)) this.#unfolded.add(fold.id);
-    this.#refold();
-  }
-
-  async #undo(fold) {
-    try {
-      await post(`/api/sessions/${this.conversation.id}/compactions/${fold.id}/undo`);
-    } catch (problem) {
-      toast(problem.message, "problem");
-    }
-  }
-
   #refold() {
     for (const shelf of this.#shelves) {
       shelf.element.hidden = this.#isAllFolded(shelf.first * STRETCH + 1, (shelf.first + SHELF) * STRETCH);
@@ -263,15 +255,16 @@ export class Timeline {
     }
   }
 
-  /** Whether a fold hides all from one seq to another, and stands elsewhere itself. */
+  /** Whether nothing is to be seen from one seq to another, not even a card. */
   #isAllFolded(first, last) {
-    const stands = this.#folds.some((fold) => first <= fold.lastSeq && fold.lastSeq <= last);
-    return !stands && this.#isFolded(first) && this.#isFolded(last);
+    return this.folds.hides(first, last) && !this.folds.standAmong(first, last);
   }
 
   /** The folds are known only after the first messages are on the page. */
   foldsChanged() {
-    if (this.#folds.length) this.#refold();
+    const wereNone = this.folds.areNone;
+    this.folds.update();
+    if (!wereNone || !this.folds.areNone) this.#refold();
     for (const view of this.#views.values()) view.turnChanged?.();
   }
 
@@ -292,6 +285,4 @@ export class Timeline {
 
 const isFinalText = ({ role, content }) => content.type === "text" && role === "agent" && !content.partial;
 
-/** A plan stands for itself and for those right before it. */
-const isSuperseded = (message, next) =>
-  message.content.type === "plan" && next?.content.type === "plan" && next.turnId === message.turnId;
+const isPlan = ({ content }) => content.type === "plan";

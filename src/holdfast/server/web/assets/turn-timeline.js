@@ -6,22 +6,25 @@ import { duration } from "./times.js";
 const MOST = 30;
 const NAMES = { text: "Said", thought: "Thought", plan: "Plan", question: "Asked you", resource: "Resource" };
 
-export function turnTimeline(turn, messages) {
+/** Unless `isWhole`, messages are missing between the first and the last. */
+export function turnTimeline(turn, messages, isWhole) {
   const began = Date.parse(turn.creationDate);
-  const shown = messages.filter((message) => message.role !== "user").slice(0, MOST);
-  const latest = Math.max(...shown.map((message) => Date.parse(message.timestamp)), began);
+  const done = messages.filter((message) => message.role !== "user");
+  const latest = Math.max(...done.map((message) => Date.parse(message.timestamp)), began);
   const ended = turn.status === "pending" ? latest : Math.max(latest, Date.parse(turn.statusTimeStamp));
   const whole = Math.max(1, ended - began);
-  const rows = shown.map((message, index) => {
+  const rows = done.slice(0, MOST).map((message, index) => {
     const from = Date.parse(message.timestamp);
-    const until = index + 1 < shown.length ? Date.parse(shown[index + 1].timestamp) : ended;
+    const until = index + 1 < done.length ? Date.parse(done[index + 1].timestamp) : ended;
     return row(nameOf(message.content), from - began, until - from, whole, message.content.type);
   });
   return h(
     "ol",
     { class: "turn-timeline" },
-    row("Waited", 0, (Date.parse(shown[0]?.timestamp) || ended) - began, whole, "waited"),
+    row("Waited", 0, (Date.parse(done[0]?.timestamp) || ended) - began, whole, "waited"),
     rows,
+    done.length > MOST &&
+      h("li", { class: "muted" }, `and ${isWhole ? "" : "more than "}${done.length - MOST} more`),
   );
 }
 

@@ -2,8 +2,8 @@
 
 import { get, instruct, post } from "./api.js";
 import { go, sessionHref } from "./address.js";
-import { button, h, icon } from "./dom.js";
-import { showMarkdown } from "./markdown.js";
+import { arrange, button, h, icon } from "./dom.js";
+import { html, showMarkdown } from "./markdown.js";
 import { problemPage } from "./problem-page.js";
 import { statusMark } from "./status.js";
 import { store } from "./store.js";
@@ -13,8 +13,14 @@ import { files, sources } from "./turn-sources.js";
 import { turnTimeline } from "./turn-timeline.js";
 import { wholeText } from "./whole-text.js";
 
+const PAGE = 1000; // messages of a turn that are read from its beginning
+const END = 100; // and, of one that has more, from its end
+
 export class TurnView {
   title = "Turn";
+  #parts = new Map();
+  #isReading = false;
+  #isStale = false;
 
   constructor(sessionId, turnId) {
     this.path = `/api/sessions/${sessionId}`;
@@ -24,8 +30,8 @@ export class TurnView {
   }
 
   async open() {
-    await this.#show();
     store.addEventListener("sessions", this.#changed);
+    await this.#read();
   }
 
   close() {
@@ -35,9 +41,21 @@ export class TurnView {
   /** A turn that is over never changes; one that is not is read again when its session has changed. */
   #changed = () => {
     const { rev } = store.sessions.get(this.sessionId) ?? {};
-    if (this.turn?.status === "pending" && rev !== this.rev) this.#show();
+    if ((this.turn?.status ?? "pending") === "pending" && rev !== this.rev) this.#read();
     this.rev = rev;
   };
+
+  /** One read at a time, so that none is overtaken: what changes meanwhile is read after it. */
+  async #read() {
+    this.#isStale = true;
+    if (this.#isReading) return;
+    this.#isReading = true;
+    while (this.#isStale) {
+      this.#isStale = false;
+      await this.#show();
+    }
+    this.#isReading = false;
+  }
 
   async #show() {
     try {
@@ -45,27 +63,51 @@ export class TurnView {
         get(this.path, { messages: "none" }),
         get(`${this.path}/turns/${this.turnId}`),
       ]);
-      this.messages = await this.#messages();
+      await this.#readMessages();
     } catch (problem) {
       this.element.replaceChildren(problemPage(problem));
       return;
     }
     this.title = `Turn ${this.turn.sequenceNumber}`;
-    this.element.replaceChildren(
-      this.#header(),
-      h("div", { class: "scroller", tabindex: "0" }, h("div", { class: "column" }, this.#content())),
-    );
+    if (this.#answerText) await html(this.#answerText); // so that it does not appear as plain text first
+    this.column ??= this.#build();
+    if (this.scroller.parentNode !== this.element) this.element.replaceChildren(this.header, this.scroller);
+    arrange(this.column, [this.problem, ...this.#content()].filter(Boolean));
   }
 
-  /** What was said and done in the turn. */
-  async #messages() {
+  /** What was said and done in the turn: all of it, or the beginning and the end of very much. */
+  async #readMessages() {
     const since = new Date(new Date(this.turn.creationDate) - 1).toISOString();
-    const { messages } = await get(`${this.path}/messages`, { since, limit: 1000 });
-    return messages.filter((message) => message.turnId === this.turnId);
+    const { messages, next } = await get(`${this.path}/messages`, { since, limit: PAGE });
+    const last = messages.at(-1);
+    const end = next === null ? [] : await this.#end(last);
+    const isOfTurn = ({ turnId }) => turnId === this.turnId;
+    const rest = end.filter(({ seq }) => seq > last.seq).filter(isOfTurn);
+    this.messages = [...messages.filter(isOfTurn), ...rest];
+    this.isWhole = !rest.length || rest[0].seq === last.seq + 1;
+  }
+
+  /** The last that was said before the turn was over, if `known` was not said after it. */
+  async #end(known) {
+    const { status, statusTimeStamp } = this.turn;
+    if (status !== "pending" && known.timestamp > statusTimeStamp) return [];
+    const path = `${this.path}/messages`;
+    const later = status === "pending" ? [] : (await get(path, { since: statusTimeStamp, limit: 1 })).messages;
+    const before = later[0]?.seq ?? this.session.messageCount + 1;
+    return (await get(path, { before, limit: END })).messages;
+  }
+
+  /** What stays as it is while the turn goes on; the column for what does not. */
+  #build() {
+    this.about = h("p", { class: "about" });
+    this.problem = h("p", { class: "problem", role: "alert", hidden: true });
+    const column = h("div", { class: "column" });
+    this.scroller = h("div", { class: "scroller", tabindex: "0" }, column);
+    this.header = this.#header();
+    return column;
   }
 
   #header() {
-    const { sequenceNumber, status, stopReason } = this.turn;
     return h(
       "header",
       { class: "view-header" },
@@ -81,13 +123,8 @@ export class TurnView {
       h(
         "div",
         { class: "titles" },
-        h("h1", { tabindex: "-1" }, `Turn ${sequenceNumber}`),
-        h(
-          "p",
-          { class: "about" },
-          statusMark(status === "failed" ? "error" : status),
-          stopReason && h("span", {}, stopReason.replaceAll("_", " ")),
-        ),
+        h("h1", { tabindex: "-1" }, this.title),
+        this.about,
       ),
       this.#againButton(),
     );
@@ -106,9 +143,8 @@ export class TurnView {
           go(sessionHref(this.sessionId));
         } catch (problem) {
           element.disabled = false;
-          this.element
-            .querySelector(".column")
-            .prepend(h("p", { class: "problem", role: "alert" }, problem.message));
+          this.problem.hidden = false;
+          this.problem.textContent = problem.message;
         }
       },
     });
@@ -134,20 +170,55 @@ export class TurnView {
     return said?.content.text ?? this.turn.instructionSummary;
   }
 
+  get #answerText() {
+    const { fullAgentAnswerUrl, agentAnswerSummary } = this.turn;
+    const said = this.messages.findLast(({ role, content }) => role === "agent" && content.type === "text");
+    return fullAgentAnswerUrl ? agentAnswerSummary : (said?.content.text ?? agentAnswerSummary);
+  }
+
   #content() {
-    const { turn, messages } = this;
+    const { turn, messages, isWhole } = this;
+    const { errors, warnings, chunkRefs, activeFileRefs, conversationId, recipe } = turn;
+    this.#showState();
     return [
-      part("Instruction", h("div", { class: "prompt-box" }, this.#asked())),
-      part("Answer", this.#answer()),
-      turn.errors.length > 0 && part("What went wrong", list(turn.errors, "problem")),
-      turn.warnings.length > 0 && part("Warnings", list(turn.warnings)),
-      part("When", turnTimeline(turn, messages)),
-      turn.chunkRefs.length > 0 && part("Sources", sources(turn.chunkRefs)),
-      turn.activeFileRefs.length > 0 && part("Files", files(turn.activeFileRefs)),
-      part("Chain", turnChain(turn)),
-      part("What was sent", turnRequest(turn)),
-      part("Facts", turnFacts(turn)),
+      this.#part("Instruction", [turn.instructionSummary, this.#instruction], () => this.#asked()),
+      this.#part("Answer", [turn.status, this.#answerText], () => this.#answer()),
+      this.#part("What went wrong", errors, () => errors.length && list(errors, "problem")),
+      this.#part("Warnings", warnings, () => warnings.length && list(warnings)),
+      this.#part("When", [turn.status, messages.map(timed)], () => turnTimeline(turn, messages, isWhole)),
+      this.#part("Sources", chunkRefs, () => chunkRefs.length && sources(chunkRefs)),
+      this.#part("Files", activeFileRefs, () => activeFileRefs.length && files(activeFileRefs)),
+      this.#part("Chain", [conversationId, turn.previousOpenAIResponseId, turn.openAIChainExpiresDate], () =>
+        turnChain(turn),
+      ),
+      this.#part(
+        "What was sent",
+        [turn.openAIRequestPayloadUrl, turn.openAIResponsePayloadUrl, recipe],
+        () => turnRequest(turn),
+      ),
+      this.#part("Facts", turn, () => turnFacts(turn)),
     ];
+  }
+
+  /** A part of the view; the same element as before unless `state`, which it shows, has changed. */
+  #part(title, state, build) {
+    const key = JSON.stringify(state);
+    const known = this.#parts.get(title);
+    if (known?.key === key) return known.element;
+    const content = build();
+    const element =
+      content && h("section", { class: "part", "aria-label": title }, h("h2", {}, title), content);
+    this.#parts.set(title, { key, element });
+    return element;
+  }
+
+  #showState() {
+    const { status, stopReason } = this.turn;
+    const shown = [
+      statusMark(status === "failed" ? "error" : status),
+      stopReason && h("span", {}, stopReason.replaceAll("_", " ")),
+    ];
+    this.about.replaceChildren(...shown.filter(Boolean));
   }
 
   #asked() {
@@ -156,20 +227,19 @@ export class TurnView {
       element.classList.add("plain");
       element.textContent = text;
     };
-    return wholeText(fullInstructionUrl ? instructionSummary : this.#instruction, fullInstructionUrl, plain);
+    const text = fullInstructionUrl ? instructionSummary : this.#instruction;
+    return h("div", { class: "prompt-box" }, wholeText(text, fullInstructionUrl, plain));
   }
 
   #answer() {
-    const { fullAgentAnswerUrl, agentAnswerSummary, status } = this.turn;
-    const said = this.messages.findLast(({ role, content }) => role === "agent" && content.type === "text");
-    const text = fullAgentAnswerUrl ? agentAnswerSummary : (said?.content.text ?? agentAnswerSummary);
-    if (text) return wholeText(text, fullAgentAnswerUrl, showMarkdown);
+    const { fullAgentAnswerUrl, status } = this.turn;
+    if (this.#answerText) return wholeText(this.#answerText, fullAgentAnswerUrl, showMarkdown);
     return h("p", { class: "muted" }, status === "pending" ? "It is being worked on." : "There is none.");
   }
 }
 
-const part = (title, content) =>
-  content && h("section", { class: "part", "aria-label": title }, h("h2", {}, title), content);
+/** What of a message is seen on the line of time. */
+const timed = ({ id, timestamp, content: { type, title, tool } }) => [id, timestamp, type, title, tool];
 
 const list = (sentences, kind = "") =>
   h(

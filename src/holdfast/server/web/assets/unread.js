@@ -4,12 +4,15 @@ const KEY = "seen";
 const KEPT = 2000;
 let seen = new Map(JSON.parse(localStorage.getItem(KEY) ?? "[]"));
 
+/** Remember it as seen; `read` is told at the window when that takes its mark away. */
 export function markRead({ id, messageCount }) {
   if (document.visibilityState !== "visible" || seen.get(id) === messageCount) return;
+  const wasUnread = isUnread({ id, messageCount });
   seen.delete(id);
   seen.set(id, messageCount);
   if (seen.size > KEPT) seen.delete(seen.keys().next().value);
   localStorage.setItem(KEY, JSON.stringify([...seen]));
+  if (wasUnread) dispatchEvent(new Event("read"));
 }
 
 /** Whether it has more messages than were seen; one that was never opened here has none that is missed. */
