@@ -4,12 +4,19 @@ from playwright.async_api import Request, expect
 
 from holdfast import Message, NewSession, Store
 from holdfast.questions import QuestionBox
+from tests.agents.worlds import until
 from tests.server.servers import Served
 from tests.web import scenes
 from tests.web.test_session import begin, said
 from tests.web.visitors import Visitor
 
 WINDOWS = 7
+
+ONE_ANNOUNCES = """async (lines) => {
+    const names = (await navigator.locks.query()).held.map((lock) => lock.name);
+    return names.includes("holdfast-announcer") && names.length === 1 + lines;
+}"""
+"""Whether some window announces, and so many lines are taken."""
 
 
 async def test_seven_windows_with_sessions_are_all_kept_current(
@@ -53,3 +60,20 @@ async def test_a_window_streams_once_another_one_leaves_it_a_line(visitor: Visit
     assert len(streams) == 4
     async with last.expect_event("request", lambda request: request.resource_type == "eventsource"):
         await first.close()
+
+
+async def test_a_window_that_comes_to_announce_leaves_its_line_to_others(
+    visitor: Visitor, store: Store
+) -> None:
+    session = await store.create_session(NewSession(title="Announced late"))
+    announcer = await visitor.context.new_page()
+    await announcer.goto(f"{visitor.served.url}/healthz")
+    await announcer.evaluate(
+        """() => new Promise((held) => {
+            navigator.locks.request("holdfast-announcer", () => (held(), new Promise(() => {})));
+        })"""
+    )
+    window = await visitor.open(f"#/sessions/{session.id}")
+    await until(lambda: window.evaluate(ONE_ANNOUNCES, 2))
+    await announcer.close()
+    await until(lambda: window.evaluate(ONE_ANNOUNCES, 1))

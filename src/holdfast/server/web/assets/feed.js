@@ -68,6 +68,7 @@ export class Feed {
     const wanted = document.visibilityState === "visible" || this.#announces;
     if (!wanted) this.#stop();
     else if (!this.#run) this.#open();
+    else if (this.#announces) this.#announceFromNowOn();
   }
 
   /** The lock of the announcer is a line too: it must hear at once, and hidden tabs have slow clocks. */
@@ -75,11 +76,22 @@ export class Feed {
     return this.inBackground && announces;
   }
 
+  /** The line on which it streams is free for another feed; one that had none streams now. */
+  #announceFromNowOn() {
+    if (this.#source) {
+      this.#giveBack?.();
+      this.#giveBack = null;
+    } else {
+      this.#stop();
+      this.#open();
+    }
+  }
+
   async #open() {
     const run = (this.#run = Symbol());
-    const giveBack = this.#announces ? () => {} : await takeLine();
+    const giveBack = this.#announces ? null : await takeLine();
     if (run !== this.#run) giveBack?.();
-    else if (giveBack) this.#stream(giveBack);
+    else if (giveBack || this.#announces) this.#stream(giveBack);
     else await this.#look(run);
   }
 
