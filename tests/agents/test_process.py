@@ -141,7 +141,8 @@ async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path, steps
     )
     for _ in range(steps):
         await asyncio.sleep(0)
-    assert strays(session)
+    while not strays(session):  # what it was started with can be read an instant after it runs
+        pass
     starting.cancel()
     await asyncio.wait([starting])
     assert starting.cancelled()
