@@ -43,8 +43,9 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
                 *("--header", f"Authorization: Bearer {served.presence.token}"),
                 # A cancelled session can still be read: DELETE cancels, as the documents want it.
                 *("--checks", "all", "--exclude-checks", "use_after_free"),
-                # The same requests in every run: who changes nothing finds nothing new.
-                *("--max-examples", str(EXAMPLES), "--seed", "1", "--workers", "2", "--no-color"),
+                # The same requests in every run: who changes nothing finds nothing new. From one thread:
+                # Python 3.11 fails now and then when two of them parse code, as Hypothesis does, at once.
+                *("--max-examples", str(EXAMPLES), "--seed", "1", "--workers", "1", "--no-color"),
             ],
             cwd=tmp_path,
             capture_output=True,
