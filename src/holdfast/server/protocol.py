@@ -61,11 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # So that writing is paused as long as anything is unsent, also when the connection is being closed.
         transport.set_write_buffer_limits(high=0)
         if len(self.connections) > self.max_connections:
-            headers = {"Connection": "close", "Retry-After": "1"}
-            full = problem(
-                503, FULL, code="too_many_connections", headers=headers, retriable=True, retry_after=1
-            )
-            transport.write(_written(full))
+            transport.write(_full())
             transport.close()
             return
         self._await_head()

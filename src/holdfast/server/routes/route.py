@@ -23,6 +23,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Depended = Callable[[Request], Awaitable[Any]]
@@ -30,9 +31,11 @@ Check = Callable[[object], Any]
 
 
 class Route(APIRoute):
-    def get_route_handler(self) -> Handler:
-        arguments = Arguments(self.endpoint)
-        return arguments.handler() if arguments.known else super().get_route_handler()
+    def __init__(self, path: str, endpoint: Callable[..., Any], **declared: Any) -> None:
+        super().__init__(path, endpoint, **declared)
+        arguments = Arguments(endpoint)
+        if arguments.known:
+            self.app = _answering(arguments.handler())
 
 
 class Arguments:
@@ -97,6 +100,16 @@ class Arguments:
             case _:
                 return False
         return True
+
+
+def _answering(handle: Handler) -> ASGIApp:
+    """Without the stacks that FastAPI keeps for what its own arguments open; errors are the application's."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await handle(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    return answer
 
 
 def _asks_only(dependency: Callable[..., Any] | None) -> TypeGuard[Depended]:
