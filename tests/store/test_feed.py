@@ -13,6 +13,7 @@ from holdfast import (
     NewSession,
     NewTurn,
     Principal,
+    Repo,
     SessionKey,
     SessionPatch,
     SessionStatus,
@@ -53,6 +54,19 @@ async def test_a_follower_gets_what_was_there_and_then_each_change(store: Store,
         assert (renamed.session.title, renamed.messages) == ("renamed", [])
         turn = await store.add_turn(key, NewTurn(instruction_summary="go"))
         assert (await anext(items)).turns == [turn]
+
+
+async def test_a_follower_hears_that_the_repository_is_forgotten(store: Store) -> None:
+    (repo,) = await store.save_repos([Repo(name="a", path="/a")])
+    assert repo.id is not None
+    session = await store.create_session(NewSession(repo_id=repo.id))
+    async with aclosing(store.follow(session.id)) as items, aclosing(store.follow_all()) as every:
+        assert (await anext(items)).session.repo_id == repo.id
+        await anext(every)
+        await store.delete_repo(repo.id)
+        assert (await anext(items)).session.repo_id is None
+        listed = await anext(every)
+        assert [(each.id, each.repo_id) for each in listed.sessions] == [(session.id, None)]
 
 
 async def test_a_follower_hears_nothing_of_other_sessions(store: Store, key: SessionKey) -> None:

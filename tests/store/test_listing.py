@@ -10,6 +10,7 @@ import pytest
 from holdfast import (
     Message,
     NewSession,
+    NewTurn,
     PeerKind,
     Principal,
     PrincipalRole,
@@ -207,3 +208,39 @@ async def test_a_time_without_a_zone_is_refused(store: Store) -> None:
     with pytest.raises(InvalidInput, match="time zone"):
         await store.list(SessionFilter(created_after=datetime(2026, 1, 1)))  # noqa: DTZ001
     assert (await store.list(SessionFilter(created_after=datetime.now(UTC) + timedelta(days=1)))).total == 0
+
+
+async def test_a_listing_shows_what_another_process_has_changed(store_url: str) -> None:
+    async with open_store(store_url) as store, open_store(store_url) as another:
+        session = await store.create_session(NewSession(title="before"))
+        assert [each.title for each in await store.list()] == ["before"]
+        changes = [
+            another.patch(session.id, SessionPatch(title="after", custom={"a": 1})),
+            another.append_messages(session.id, [Message.user("hello")]),
+            another.add_turn(session.id, NewTurn(instruction_summary="go")),
+            another.patch(session.id, SessionPatch(status=SessionStatus.ARCHIVED)),
+        ]
+        for change in changes:
+            await change
+            assert (await store.list()).sessions == [await store.get_session(session.id)]
+
+
+async def test_who_writes_into_a_listed_session_changes_nobody_elses(store: Store) -> None:
+    await store.create_session(NewSession(custom={"tags": ["a"]}))
+    (mine,) = await store.list()
+    mine.custom["tags"].append("b")
+    mine.agent_state["mode"] = "mine"
+    (theirs,) = await store.list()
+    assert (theirs.custom, theirs.agent_state) == ({"tags": ["a"]}, {})
+
+
+async def test_more_sessions_are_listed_than_are_remembered(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.store.known.MAX_KNOWN", 3)
+    titles = [str(number) for number in range(10)]
+    for title in titles:
+        await store.create_session(NewSession(title=title))
+    for limit in (2, 10, 4):
+        page = await store.list(SessionFilter(order=SessionOrder.CREATED, limit=limit))
+        assert [each.title for each in page] == titles[: -limit - 1 : -1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import astuple
+
 from holdfast.errors import InvalidInput
 
 MAX_LABEL = 512
@@ -37,6 +39,6 @@ def readable(text: str) -> str:
 
 def storable_fields(record: Any) -> None:
     """Check every text field of a struct."""
-    for name in record.__struct_fields__:
-        if isinstance(value := getattr(record, name), str):
-            storable(value, name.replace("_", " "))
+    for place, value in enumerate(astuple(record)):
+        if isinstance(value, str):
+            storable(value, record.__struct_fields__[place].replace("_", " "))

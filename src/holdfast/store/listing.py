@@ -17,16 +17,17 @@ from holdfast.model.ids import id_bytes
 from holdfast.model.session import Session
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import to_ms
+from holdfast.store.known import KnownSessions
 from holdfast.store.options import BRIEF, SessionFilter, SessionOrder, SessionPage
 from holdfast.store.scope import Scope
-from holdfast.store.sessions import session_from_row, unknown_repo
+from holdfast.store.sessions import unknown_repo
 from holdfast.store.statements import checked
 from holdfast.store.transaction import Transaction
 
 _COUNTED = ("owner", "agent", "repo_pk")
 
 
-async def page(tx: Transaction, scope: Scope, wanted: SessionFilter) -> SessionPage:
+async def page(tx: Transaction, scope: Scope, wanted: SessionFilter, known: KnownSessions) -> SessionPage:
     if not scope.may_list(wanted.owner):
         return SessionPage([], 0, wanted.limit, wanted.offset, None)
     equal = await equalities(tx, scope, wanted)
@@ -44,11 +45,11 @@ async def page(tx: Transaction, scope: Scope, wanted: SessionFilter) -> SessionP
     following = None
     if len(rows) > wanted.limit:
         rows = rows[: wanted.limit]
-        following = cursor(wanted.order, *rows[-1][-2:])
+        pk, _, updated_at = rows[-1]
+        following = cursor(wanted.order, pk, updated_at)
     total = await _total(tx, equal, wanted, len(rows) if following is None and not wanted.before else None)
-    return SessionPage(
-        [session_from_row(row[:-2]) for row in rows], total, wanted.limit, wanted.offset, following
-    )
+    sessions = await known.at(tx, [(pk, rev) for pk, rev, _ in rows])
+    return SessionPage(sessions, total, wanted.limit, wanted.offset, following)
 
 
 def is_brief(scope: Scope, wanted: SessionFilter) -> bool:
@@ -76,12 +77,15 @@ def _page_sql(text: str, conditions: tuple[str, ...], values: int, statuses: int
     return checked(sql.replace("LIMITED", f"LIMIT ${next(numbers)} OFFSET ${next(numbers)}"))
 
 
-async def sessions_at(tx: Transaction, order: SessionOrder, pks: str) -> dict[int, Session]:
+async def sessions_at(
+    tx: Transaction, order: SessionOrder, pks: str, known: KnownSessions
+) -> dict[int, Session]:
     """Sessions by their keys, which are a JSON array, in the order of a listing."""
     chosen = tx.text("listed_sessions").replace("CONDITIONS", "true")
     sql = tx.text("session_page").replace("CHOSEN", chosen).replace("ORDERED", column_of(order))
     rows = await tx.query(checked(sql.replace("LIMITED", "")), pks)
-    return {row[-2]: session_from_row(row[:-2]) for row in rows}
+    places = [(pk, rev) for pk, rev, _ in rows]
+    return {pk: session for (pk, _), session in zip(places, await known.at(tx, places), strict=True)}
 
 
 def column_of(order: SessionOrder) -> str:

@@ -144,10 +144,13 @@ async def list_repos(tx: Transaction, scope: Scope) -> list[Repo]:
     return [_repo_from_row(row) for row in await tx.all("repos", scope.organization)]
 
 
-async def delete_repo(tx: Transaction, scope: Scope, repo_id: RepoId) -> None:
+async def delete_repo(tx: Transaction, scope: Scope, repo_id: RepoId, now: int) -> None:
     """Forget a repository. Its sessions stay, bound to none."""
-    if await tx.one("delete_repo", scope.organization, id_bytes(repo_id, "repository id")) is None:
+    found = await tx.one("repo_pk", scope.organization, id_bytes(repo_id, "repository id"))
+    if found is None:
         raise sessions.unknown_repo(repo_id)
+    tx.advanced.update(pk for (pk,) in await tx.all("advance_sessions_of_repo", now, found[0]))
+    await tx.run("delete_repo", found[0])
 
 
 async def add_token(

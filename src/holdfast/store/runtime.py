@@ -15,6 +15,7 @@ from holdfast.model.tokens import TokenCounter
 from holdfast.store import chunks, messages, sessions
 from holdfast.store.engine import Engine
 from holdfast.store.feed import Feed
+from holdfast.store.known import KnownSessions
 from holdfast.store.pulse import Pulse
 from holdfast.store.streams import StreamFlusher
 from holdfast.store.word_index import WordIndex
@@ -54,6 +55,7 @@ class Runtime:
         self.recovering = Pulse(RECOVERY_SECONDS, self._recover_later)
         self.feed = Feed(engine, self.changed)
         self.words = WordIndex(engine)
+        self.known = KnownSessions()
         self.streams = StreamFlusher(engine, clock, max_message_bytes, self.changed, counter)
 
     async def start(self) -> None:

@@ -18,6 +18,7 @@ from holdfast.model.ids import SessionId
 from holdfast.model.message import message_from_row
 from holdfast.model.words import Sought, readable
 from holdfast.store import listing
+from holdfast.store.known import KnownSessions
 from holdfast.store.options import Match, SessionFilter, SessionOrder, SessionPage
 from holdfast.store.scope import Scope
 from holdfast.store.statements import checked
@@ -49,7 +50,9 @@ class Found(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.page, matches=matches)
 
 
-async def find(tx: Transaction, scope: Scope, wanted: SessionFilter, unread: int) -> Found:
+async def find(
+    tx: Transaction, scope: Scope, wanted: SessionFilter, unread: int, known: KnownSessions
+) -> Found:
     """A page of the sessions found. `unread` is how many messages could not be looked at."""
     if wanted.text is None or not scope.may_list(wanted.owner):
         return Found(SessionPage([], 0, wanted.limit, wanted.offset, None), {})
@@ -60,7 +63,7 @@ async def find(tx: Transaction, scope: Scope, wanted: SessionFilter, unread: int
     newest = await _newest_by_session(tx, hits)
     places = await _listed(tx, equal, wanted, sorted({*titled, *newest}))
     chosen, following = _chosen(places, wanted)
-    sessions = await listing.sessions_at(tx, wanted.order, _json([pk for _, pk in chosen]))
+    sessions = await listing.sessions_at(tx, wanted.order, _json([pk for _, pk in chosen]), known)
     page = SessionPage(
         sessions=list(sessions.values()),
         total=len(places),

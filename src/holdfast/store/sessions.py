@@ -216,14 +216,14 @@ def session_from_row(row: Row) -> Session:
         _STATUS[status], status_reason, _STATUS.get(archived_from),
         title, description, category, bool(is_public), bool(is_draft), bool(is_deleted), stars, ratings_count,
         agent_context_id, conversation_context_id, workspace_id, repo_name, default_language,
-        last_model, agent_session_id, _decode(agent_state), TokenUsage(input_tokens, output_tokens),
-        compaction_count, _decode(custom), from_ms(created_at), from_ms(updated_at),
+        last_model, agent_session_id, decode_metadata(agent_state), TokenUsage(input_tokens, output_tokens),
+        compaction_count, decode_metadata(custom), from_ms(created_at), from_ms(updated_at),
         last_seq, turn_count, bool(has_pending_turn), rev,
     )
     # fmt: on
 
 
-_decode = msgspec.json.Decoder().decode
+decode_metadata = msgspec.json.Decoder().decode
 
 _STATUS: dict[str | None, SessionStatus] = {status.value: status for status in SessionStatus}
 

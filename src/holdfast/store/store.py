@@ -147,10 +147,10 @@ class Store:
         if wanted.text is not None:
             principal = self._scope.principal
             unread = await self._runtime.words.catch_up(principal.organization if principal else None)
-            found = await self._snapshot(search.find, wanted, unread)
+            found = await self._snapshot(search.find, wanted, unread, self._runtime.known)
             return await asyncio.to_thread(found.with_matches, wanted.text)
         read = self._glance_at_once if listing.is_brief(self._scope, wanted) else self._snapshot
-        return await read(listing.page, wanted)
+        return await read(listing.page, wanted, self._runtime.known)
 
     async def patch(
         self, ref: SessionRef, patch: SessionPatch, *, expected_revision: int | None = None
@@ -510,7 +510,7 @@ class Store:
         return await self._read(records.list_repos)
 
     async def delete_repo(self, repo_id: RepoId) -> None:
-        await self._write(records.delete_repo, repo_id=repo_id)
+        await self._write(records.delete_repo, repo_id=repo_id, now=self._runtime.clock())
 
     async def add_token(
         self,

@@ -42,8 +42,14 @@ SELECT pk FROM repos WHERE organization = $1 AND id = $2
 -- name: repos
 SELECT {{repo_columns}} FROM repos WHERE organization = $1 ORDER BY name, path
 
+-- Its sessions are then bound to none, which is a change of each.
+-- name: advance_sessions_of_repo
+UPDATE session_heads SET rev = rev + 1, stale = 1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END
+WHERE session_pk IN (SELECT pk FROM sessions WHERE repo_pk = $2)
+RETURNING session_pk
+
 -- name: delete_repo
-DELETE FROM repos WHERE organization = $1 AND id = $2 RETURNING id
+DELETE FROM repos WHERE pk = $1
 
 -- fragment: token_columns
 id, organization, username, role, label, created_at, last_used_at, expires_at, revoked_at, parent_id

@@ -94,9 +94,10 @@ SELECT status, sum(n) FROM session_counts WHERE owner = '' AND agent = '' AND re
 
 -- Filled in by listing.py: the keys are chosen from an index first, and only then joined.
 -- name: session_page
-SELECT {{session_columns}}, c.pk, c.updated_at
+SELECT c.pk, h.rev, c.updated_at
 FROM (SELECT pk, updated_at FROM (CHOSEN) AS every ORDER BY ORDERED DESC, pk DESC LIMITED) AS c
-JOIN sessions s ON s.pk = c.pk
-JOIN session_heads h ON h.session_pk = s.pk
-LEFT JOIN repos r ON r.pk = s.repo_pk
+JOIN session_heads h ON h.session_pk = c.pk
 ORDER BY c.ORDERED DESC, c.pk DESC
+
+-- name: sessions_by_pk
+SELECT {{session_columns}}, s.pk {{session_source}} WHERE s.pk IN ({{listed}})
