@@ -140,6 +140,7 @@ def test_an_interrupted_content_is_closed_and_says_so() -> None:
     assert interrupted({"type": "tool", "tool": "t", "status": "pending"})["status"] == "interrupted"
 
 
+@pytest.mark.req("SES-02")
 def test_assistant_is_read_as_agent_and_other_roles_are_refused() -> None:
     assert Message.of("assistant", TextContent(text="hi")).role is Role.AGENT
     with pytest.raises(InvalidInput, match="not a role"):

@@ -19,6 +19,7 @@ from holdfast import (
 )
 from holdfast.errors import InvalidInput
 from holdfast.model.ids import TurnId
+from holdfast.store.feed import RevisionAhead
 from holdfast.store.streams import MessageStream
 
 Row = Message | Turn | Compaction
@@ -156,3 +157,15 @@ async def test_impossible_questions_are_refused(
     await store.get_or_create(key)
     with pytest.raises(InvalidInput):
         await store.changes(key, since, limit=limit)
+
+
+async def test_who_has_seen_more_than_there_is_must_read_afresh(store: Store, key: SessionKey) -> None:
+    await store.get_or_create(key)
+    await store.append_messages(key, [Message.user(str(number)) for number in range(50)])
+    seen = (await store.changes(key, 0)).rev
+    await store.delete(key)
+    await store.get_or_create(key)
+    with pytest.raises(RevisionAhead, match="read afresh"):
+        await store.changes(key, seen)
+    with pytest.raises(RevisionAhead, match="read afresh"):
+        await store.changed_sessions(10_000)

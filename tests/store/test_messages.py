@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -138,6 +139,7 @@ async def test_an_append_at_another_revision_is_refused(store: Store, key: Sessi
     assert await texts(store, key) == ["mine"]
 
 
+@pytest.mark.req("STO-12")
 @pytest.mark.parametrize("status", [SessionStatus.IDLE, SessionStatus.COMPACTED])
 async def test_something_said_makes_a_live_session_active(
     store: Store, key: SessionKey, status: SessionStatus
@@ -265,6 +267,51 @@ async def test_a_page_that_is_lengthened_shows_what_streams_in_its_added_rows(
                 "meanwhile",
                 "result of a",
             ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_no_page_parts_a_call_from_its_result_however_they_are_mixed(
+    store: Store, key: SessionKey, seed: int
+) -> None:
+    chance = random.Random(seed)
+    said: list[Message] = []
+    waiting: list[str] = []
+    for number in range(60):
+        match chance.choice(["call", "result", "result", "words"]):
+            case "call":
+                ids = [f"{number}.{each}" for each in range(chance.randint(1, 3))]
+                waiting += ids
+                said.append(call(*ids))
+            case "result" if waiting:
+                said.append(result(waiting.pop(chance.randrange(len(waiting)))))
+            case _:
+                said.append(Message.user("meanwhile"))
+    said += map(result, waiting)
+    await store.get_or_create(key)
+    await store.append_messages(key, said)
+    for _ in range(15):
+        cursor = {chance.choice(["after", "before"]): chance.randint(1, len(said))}
+        options = HistoryOptions(limit=chance.randint(1, 5), keep_pairs=True, **cursor)  # type: ignore[arg-type]
+        page = (await store.get_history(key, options)).messages
+        assert [each.seq for each in page] == list(range(page[0].seq, page[-1].seq + 1)) if page else True
+        calls = sorted(each.id for message in page for each in message.tool_calls)
+        assert calls == sorted(message.tool_call_id for message in page if message.tool_call_id)
+
+
+async def test_pages_with_pairs_lead_from_the_first_message_to_the_last(
+    store: Store, key: SessionKey
+) -> None:
+    await store.get_or_create(key)
+    meanwhile = [Message.user("meanwhile")] * 999
+    far = [call("a"), *meanwhile, result("a"), Message.user("then"), Message.user("end")]
+    await store.append_messages(key, far)
+    seen, after = [], 0
+    while page := await store.get_history(key, HistoryOptions(after=after, limit=1, keep_pairs=True)):
+        seen += [message.seq for message in page]
+        if page.newer is None:
+            break
+        after = page.newer
+    assert seen == list(range(1, len(far) + 1))
 
 
 async def test_a_result_without_a_call_does_not_stretch_the_page(store: Store, key: SessionKey) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from holdfast import (
     Message,
+    NewCompaction,
     NewSession,
     NewTurn,
+    Principal,
     Repo,
     SessionFilter,
     SessionKey,
@@ -18,7 +20,7 @@ from holdfast import (
     TurnAnswer,
     open_store,
 )
-from holdfast.errors import InvalidInput, SchemaTooNew
+from holdfast.errors import InvalidInput, NotADatabase, SchemaTooNew
 from holdfast.store import migrate, revision, sqlite_path
 from holdfast.store.migrations import HEAD
 from holdfast.store.schema import DIALECTS, whole, whole_file
@@ -192,3 +194,59 @@ def test_an_empty_database_is_made_what_all_migrations_make_of_it(dialect: str) 
     """A new database begins from a file, so that nobody waits for Alembic at the first start."""
     written = whole_file(dialect).read_text()
     assert written == whole(dialect), "run: python -m holdfast.store.migrations"
+
+
+@pytest.mark.req("SES-29")
+async def test_a_status_or_repository_that_does_not_exist_is_refused_by_the_database(
+    store: Store, store_url: str
+) -> None:
+    session = await store.create_session(NewSession())
+    for change in ("status = 'gone'", "repo_pk = 77"):
+        with pytest.raises((apsw.ConstraintError, asyncpg.IntegrityConstraintViolationError)):
+            await query(store_url, f"UPDATE sessions SET {change}")
+    assert await store.get_session(session.id) == session
+
+
+@pytest.mark.parametrize("version", ["0001", HEAD, "0000a", "a1b2c3", None])
+async def test_a_database_left_by_another_program_is_not_touched(store_url: str, version: str | None) -> None:
+    await query(store_url, "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+    if version is not None:
+        await query(store_url, f"INSERT INTO alembic_version VALUES ('{version}')")
+    await query(store_url, "CREATE VIEW theirs AS SELECT 1 AS one")
+    file = sqlite_path(store_url).read_bytes() if store_url.startswith("sqlite") else b""
+    with pytest.raises(NotADatabase, match="another program"):
+        async with open_store(store_url):
+            pass
+    with pytest.raises(NotADatabase, match="another program"):
+        await migrate(store_url)
+    assert await query(store_url, "SELECT one FROM theirs") == [(1,)]
+    assert file == (sqlite_path(store_url).read_bytes() if file else b"")
+
+
+async def test_a_revision_that_is_none_of_ours_is_said(store_url: str) -> None:
+    async with open_store(store_url):
+        pass
+    await query(store_url, "UPDATE alembic_version SET version_num = 'a1b2c3'")
+    with pytest.raises(NotADatabase, match="none of Holdfast's"):
+        async with open_store(store_url):
+            pass
+
+
+@pytest.mark.req("SES-31")
+async def test_what_an_older_schema_cannot_say_does_not_come_back_as_something_else(
+    store_url: str, key: SessionKey
+) -> None:
+    await populate(store_url, key)
+    async with open_store(store_url) as store:
+        edits = {"drops": [[1, 1]]}
+        fold = NewCompaction(strategy="test", first_seq=1, last_seq=2, summary="", edits=edits)
+        await store.commit_compaction(key, fold)
+        parent = await store.add_token(Principal("local", "ada"), "parent", "laptop")
+        await store.add_token(Principal("local", "ada"), "child", "browser", parent_id=parent.id)
+    await migrate(store_url, "0005")
+    async with open_store(store_url) as store:
+        (compaction,) = await store.list_compactions(key)
+        assert compaction.undone_at is not None
+        revoked = {token.label: token.revoked_at is not None for token in await store.list_tokens()}
+        assert revoked == {"laptop": False, "browser": True}
+        assert await store.problems() == []

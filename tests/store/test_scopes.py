@@ -1,6 +1,7 @@
 """Views: an agent sees its own sessions, a member their own, an admin those of the organization."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ from holdfast import (
     Store,
     TurnAnswer,
 )
-from holdfast.errors import AccessDenied, HoldfastError, NotFound, SessionNotFound
+from holdfast.errors import AccessDenied, HoldfastError, InvalidInput, NotFound, SessionNotFound
 from holdfast.model.ids import CompactionId, MessageId, TurnId
 from holdfast.store.ids import new_id
 
@@ -193,3 +194,47 @@ async def test_repositories_tokens_and_audit_stay_inside_the_organization(store:
         await other.revoke_token(token.id)
     with pytest.raises(NotFound):
         await other.create_session(NewSession(repo_id=repo.id))
+
+
+@pytest.mark.req("STO-20")
+async def test_a_view_is_not_made_wider(store: Store) -> None:
+    alpha = store.as_agent("alpha")
+    assert alpha.as_agent("alpha").user == store.user
+    wider: list[Callable[[], Store]] = [
+        lambda: alpha.as_agent("beta"),
+        lambda: alpha.as_system(),
+        lambda: alpha.as_principal(ADMIN),
+        lambda: store.as_principal(BOB).as_principal(ADA),
+        lambda: store.as_principal(BOB).as_system(),
+    ]
+    for widen in wider:
+        with pytest.raises(AccessDenied, match=r"Only an admin|has no access"):
+            widen()
+    with pytest.raises(InvalidInput, match="must not be empty"):
+        store.as_agent("")
+
+
+@pytest.mark.req("STO-20", "STO-23")
+@pytest.mark.parametrize("who", ["a member", "an agent"])
+async def test_what_concerns_everybody_is_for_admins(store: Store, who: str, tmp_path: Path) -> None:
+    admin = store.as_principal(ADMIN)
+    token = await admin.add_token(ADA, "hash", "laptop")
+    view = store.as_principal(BOB) if who == "a member" else admin.as_agent("alpha")
+    for call in (
+        view.list_tokens(),
+        view.list_audit(),
+        view.revoke_token(token.id),
+        view.add_token(ADMIN, "other", "mine"),
+        view.pending_turns(),
+        view.count_sessions(),
+        view.organizations(),
+        view.backup(tmp_path / "copy"),
+    ):
+        with pytest.raises(AccessDenied, match="Only an admin"):
+            await call
+    assert [each.revoked_at for each in await admin.list_tokens()] == [None]
+
+
+async def test_everybody_may_revoke_their_own_token(store: Store) -> None:
+    token = await store.as_principal(ADMIN).add_token(ADA, "hash", "laptop")
+    assert (await store.as_principal(ADA).revoke_token(token.id)).revoked_at is not None

@@ -107,6 +107,7 @@ async def test_a_session_opened_here_has_a_key_of_our_own_channel(store: Store) 
     assert await store.get_session(session.key) == session
 
 
+@pytest.mark.req("SES-29")
 async def test_an_unknown_repository_is_refused_and_nothing_is_created(store: Store) -> None:
     with pytest.raises(NotFound, match="repository"):
         await store.create_session(NewSession(repo_id=new_id()))  # type: ignore[arg-type]
@@ -190,6 +191,7 @@ async def test_a_reason_is_kept_with_its_status_and_goes_with_it(store: Store, k
     assert (await store.patch(key, SessionPatch(status=SessionStatus.ACTIVE))).status_reason is None
 
 
+@pytest.mark.req("STO-12")
 async def test_a_refused_status_change_changes_nothing(store: Store, key: SessionKey) -> None:
     await store.get_or_create(key)
     failed = await store.patch(key, SessionPatch(status=SessionStatus.ERROR, status_reason="crash"))

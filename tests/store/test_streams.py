@@ -5,9 +5,19 @@ import sys
 
 import pytest
 
-from holdfast import Message, PeerKind, SessionKey, Store, TextContent, ThoughtContent, open_store
+from holdfast import (
+    Message,
+    PeerKind,
+    SessionKey,
+    Store,
+    TextContent,
+    ThoughtContent,
+    ToolContent,
+    open_store,
+)
 from holdfast.errors import InvalidInput, MessageFinal, MessageTooLarge
 from holdfast.model.content import Content
+from holdfast.model.lease import LeaseLost
 from holdfast.store import runtime
 from tests.store.faults.processes import until
 
@@ -201,3 +211,41 @@ async def test_a_second_store_does_not_close_the_streams_of_the_first(
             assert (await last(second, key)).content == TextContent(text="still ", partial=True)
         stream.write("here")
         assert (await stream.end()).text == "still here"
+
+
+async def test_a_stream_that_is_revised_goes_on_from_there(store: Store, key: SessionKey) -> None:
+    await store.get_or_create(key)
+    stream = await store.open_stream(key, Message.agent("", partial=True))
+    stream.write("hello ")
+    await stream.drain()
+    assert stream.message.id is not None
+    with pytest.raises(InvalidInput, match="cannot become another kind"):
+        await store.revise_message(key, stream.message.id, ToolContent(tool="t", args={}, status="pending"))
+    revised = await store.revise_message(key, stream.message.id, TextContent(text="HELLO ", partial=True))
+    assert await last(store, key) == revised
+    stream.write("world")
+    assert (await stream.end()).text == "HELLO world"
+    assert await store.problems() == []
+
+
+async def test_what_is_streamed_after_the_turn_went_to_another_is_refused(
+    store: Store, key: SessionKey
+) -> None:
+    session = await store.get_or_create(key)
+    first = await store.take_lease(key, 60)
+    assert first is not None
+    slow = store.under_lease(first)
+    written, ended = [await slow.open_stream(key, Message.agent("", partial=True)) for _ in range(2)]
+    for stream in (written, ended):
+        stream.write("before")
+        await stream.drain()
+    await store.release_lease(first)
+    assert await store.take_lease(key, 60) is not None
+    written.write(" and after")
+    with pytest.raises(MessageFinal):
+        await written.drain()
+    ended.write(" and after")
+    with pytest.raises(LeaseLost, match=session.id):
+        await ended.end()
+    kept = [(message.text, message.open, message.metadata) for message in await store.get_history(key)]
+    assert kept == [("before", False, {"interrupted": True})] * 2

@@ -26,7 +26,7 @@ from holdfast import (
     TurnStatus,
     open_store,
 )
-from holdfast.errors import InvalidInput, NotFound, RevisionConflict, SessionEnded, TurnEnded
+from holdfast.errors import Conflict, InvalidInput, NotFound, RevisionConflict, SessionEnded, TurnEnded
 from holdfast.model.ids import TurnId, id_bytes
 from holdfast.store import sqlite_path
 from holdfast.store.ids import new_id
@@ -315,3 +315,22 @@ async def test_what_opens_a_turn_is_not_stored_when_the_turn_is_refused(
     with pytest.raises(SessionEnded):
         await store.add_turn(key, NewTurn(instruction_summary="go"), said=[Message.user("go on")])
     assert len(await store.get_history(key)) == 0
+
+
+async def test_a_repeated_opening_says_nothing_twice(store: Store, key: SessionKey) -> None:
+    await store.get_or_create(key)
+    new = NewTurn(id=TurnId(new_id()), instruction_summary="do it")
+    first = await store.add_turn(key, new, said=[Message.user("do it")])
+    assert await store.add_turn(key, new, said=[Message.user("do it")]) == first
+    assert [message.text for message in await store.get_history(key)] == ["do it"]
+    with pytest.raises(Conflict, match="already has the id"):
+        await store.add_turn(key, NewTurn(id=new.id, instruction_summary="something else"))
+
+
+async def test_a_session_has_a_pending_turn_whichever_ended_first(store: Store, key: SessionKey) -> None:
+    await store.get_or_create(key)
+    first, second = [await store.add_turn(key, NewTurn(instruction_summary=name)) for name in "ab"]
+    await store.fail_turn(key, second.id, TurnFailure(errors=("cancelled",)))
+    assert (await store.get_session(key)).has_pending_turn
+    await store.fail_turn(key, first.id, TurnFailure(errors=("cancelled",)))
+    assert not (await store.get_session(key)).has_pending_turn

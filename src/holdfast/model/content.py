@@ -7,11 +7,21 @@ content is *open* while more of it is expected: text still streaming, a tool sti
 
 from __future__ import annotations
 
+import re
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import msgspec
 
 from holdfast.errors import InvalidInput
+
+MAX_DEPTH = 200
+"""Levels of nesting in JSON that is kept. Reading recurses, and Python ends that near a thousand."""
+
+_BLANKS = b" \t\r\n"
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STEPS = bytes.maketrans(b"[{]}", bytes((1, 1, 255, 255)))  # as signed bytes: a level deeper, a level up
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class _Kind(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
@@ -38,6 +48,10 @@ class ThoughtContent(_Kind, frozen=True, kw_only=True, tag="thought"):
     @property
     def open(self) -> bool:
         return self.partial is True
+
+
+STREAMED = frozenset({"text", "thought"})
+"""The kinds that are said bit by bit."""
 
 
 class PlanContent(_Kind, frozen=True, kw_only=True, tag="plan"):
@@ -188,22 +202,41 @@ def is_open(json: bytes | msgspec.Raw) -> bool:
 
 
 def encode_content(content: Content) -> bytes:
-    """The JSON of `content`; that of a `JsonContent` is given back unchanged."""
+    """The JSON of `content`; that of a `JsonContent` is given back unchanged but for blanks around it."""
     if not isinstance(content, JsonContent):
         return encode_json(content, "content")
-    try:
-        msgspec.json.decode(content.json, type=msgspec.Raw)
-        content.json.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidInput("The content is not valid JSON in UTF-8.") from None
-    return content.json
+    return checked_json(content.json.strip(_BLANKS), "content")
 
 
-def encode_json(value: Any, what: str) -> bytes:
+def checked_json(json: bytes | msgspec.Raw, what: str) -> bytes:
+    """One JSON value in UTF-8 that every reader can decode."""
+    json = bytes(json)
     try:
-        return msgspec.json.encode(value)
+        msgspec.json.decode(json, type=msgspec.Raw)
+        json.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidInput(f"The {what} is not valid JSON in UTF-8.") from None
+    if _is_deep(json):
+        raise InvalidInput(f"The {what} is nested too deeply; at most {MAX_DEPTH} levels are kept.")
+    return json
+
+
+def encode_json(value: Any, what: str, *, depth: int = MAX_DEPTH) -> bytes:
+    try:
+        json = msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise InvalidInput(f"The {what} cannot be written as JSON: {error}.") from None
+    if _is_deep(json, depth):
+        raise InvalidInput(f"The {what} is nested too deeply; at most {MAX_DEPTH} levels are kept.")
+    return json
+
+
+def _is_deep(json: bytes, depth: int = MAX_DEPTH) -> bool:
+    """Whether JSON has more levels than every reader can follow, however deep it was called itself."""
+    if json.count(b"[") + json.count(b"{") <= depth:
+        return False
+    steps = _STRINGS.sub(b"", json).translate(_STEPS, delete=_NO_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) > depth
 
 
 def interrupted(content: Any) -> Any:

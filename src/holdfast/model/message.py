@@ -15,8 +15,10 @@ import msgspec
 
 from holdfast.errors import InvalidInput
 from holdfast.model.content import (
+    MAX_DEPTH,
     Content,
     TextContent,
+    checked_json,
     content_type,
     decode_content,
     encode_content,
@@ -137,7 +139,7 @@ def message_body(message: Message, message_id: str, timestamp: datetime, turn_id
     body: dict[str, Any] = {
         "id": message_id,
         "role": message.role,
-        "content": message.content_json,
+        "content": msgspec.Raw(checked_json(message.content_json, "content")),
         "timestamp": iso(timestamp),
     }
     if turn_id is not None:
@@ -152,12 +154,20 @@ def message_body(message: Message, message_id: str, timestamp: datetime, turn_id
         body["toolCallId"] = message.tool_call_id
     if message.metadata:
         body["metadata"] = message.metadata
-    return encode_json(body, "message")
+    return encode_json(body, "message", depth=MAX_DEPTH + 1)
 
 
 def message_json(seq: int, rev: int, body: str) -> str:
     """The wire form of a stored message."""
     return f'{{"seq":{seq},"rev":{rev},{body[1:]}'
+
+
+def read_back(body: bytes) -> Message:
+    """The message that readers will find in a body, or why they could not read it."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput(f"The message cannot be stored as it is: {error}.") from None
 
 
 _decode = msgspec.json.Decoder(Message).decode

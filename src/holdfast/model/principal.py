@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.model.text import label
+from holdfast.model.text import label, one_of
 
 if TYPE_CHECKING:
     from holdfast.model.session import Session
@@ -28,6 +28,7 @@ class Principal(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         label(self.organization, "organization")
         label(self.user, "user")
+        msgspec.structs.force_setattr(self, "role", one_of(PrincipalRole, self.role, "role"))
 
     @property
     def is_admin(self) -> bool:

@@ -6,15 +6,17 @@ The platform's entity fields (name, category, stars, …) are part of every sess
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from holdfast.errors import InvalidInput
 from holdfast.model.ids import RepoId, SessionId
 from holdfast.model.key import PeerKind, SessionKey
-from holdfast.model.status import SessionStatus
-from holdfast.model.text import label, storable_fields
+from holdfast.model.status import SessionStatus, as_status
+from holdfast.model.text import label, short_fields
 from holdfast.model.usage import TokenUsage
 
 SessionRef = SessionId | SessionKey | str
@@ -108,7 +110,7 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         label(self.agent, "agent id")
-        storable_fields(self)
+        short_fields(self)
 
 
 def fork_of(original: Session) -> NewSession:
@@ -155,7 +157,11 @@ class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     agent_state: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        storable_fields(self)
+        if self.status is not msgspec.UNSET:
+            msgspec.structs.force_setattr(self, "status", as_status(self.status))
+        if self.stars is not msgspec.UNSET and not math.isfinite(self.stars):
+            raise InvalidInput(f"A session cannot have {self.stars} stars.")
+        short_fields(self)
 
     @property
     def is_empty(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from holdfast.errors import InvalidTransition, SessionEnded
+from holdfast.model.text import one_of
 
 
 class SessionStatus(StrEnum):
@@ -40,6 +41,11 @@ TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
     _S.ERROR: frozenset({_S.ARCHIVED}),
     _S.ARCHIVED: frozenset(),
 }
+
+
+def as_status(value: SessionStatus | str) -> SessionStatus:
+    """A status that may be given by its name."""
+    return one_of(SessionStatus, value, "session status")
 
 
 def allowed(

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 from msgspec.structs import astuple
 
 from holdfast.errors import InvalidInput
 
+MAX_TEXT = 20_000
+"""Characters in a text that comes with every listing of what it is about."""
+
 MAX_LABEL = 512
 """Characters in an id-like text (agent, channel, peer, user, …): ample, and every index stays small."""
+
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+def one_of(choices: type[Choice], value: object, what: str) -> Choice:
+    """`value` as one of `choices`, which may be given by its text."""
+    try:
+        return choices(value)
+    except ValueError:
+        known = ", ".join(choice.value for choice in choices)
+        raise InvalidInput(f"{str(value)!r} is not a {what}; it is one of {known}.") from None
 
 
 def label(value: str, what: str) -> str:
@@ -35,6 +51,15 @@ def storable(value: str, what: str) -> str:
 def readable(text: str) -> str:
     """`text` without the character that cannot be stored."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def short_fields(record: Any) -> None:
+    """Check every text field of a struct that comes with listings."""
+    storable_fields(record)
+    for place, value in enumerate(astuple(record)):
+        if isinstance(value, str) and len(value) > MAX_TEXT:
+            name = record.__struct_fields__[place].replace("_", " ")
+            raise InvalidInput(f"The {name} has {len(value):,} characters; at most {MAX_TEXT:,} are kept.")
 
 
 def storable_fields(record: Any) -> None:

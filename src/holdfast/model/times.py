@@ -10,6 +10,8 @@ from holdfast.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_FIRST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _EXACT = 4_000_000_000_000
 """Up to here, in the year 2096, seconds as a float are exact to the microsecond."""
 
@@ -17,7 +19,10 @@ _EXACT = 4_000_000_000_000
 def to_ms(moment: datetime) -> int:
     if moment.tzinfo is None:
         raise InvalidInput(f"{moment.isoformat()} has no time zone; give one, for instance UTC.")
-    return (moment - _EPOCH) // _MILLISECOND
+    ms = (moment - _EPOCH) // _MILLISECOND
+    if not _FIRST <= ms <= _LAST:
+        raise InvalidInput(f"{moment.isoformat()} is in no year from 1 to 9999, in UTC.")
+    return ms
 
 
 def from_ms(ms: int) -> datetime:

@@ -196,7 +196,7 @@ class Hub:
     async def listing(self, principal: Principal) -> AsyncIterator[Channel]:
         """The channel of everything a principal may see, from now on."""
         view = self._store.as_principal(principal)
-        position = await _position(view)
+        position = await view.position()
         channel = _open(self._listings, principal) or Channel(
             lambda: _listing_frames(view.follow_all(position)),
             lambda: _question_frames(self._inbox.changes(view, principal)),
@@ -269,11 +269,6 @@ async def _question_frames(
 def _open(channels: dict[K, Channel], key: K) -> Channel | None:
     channel = channels.get(key)
     return channel if channel is not None and channel.is_open else None
-
-
-async def _position(view: Store) -> int:
-    async with aclosing(view.follow_all()) as items:
-        return (await anext(items)).position
 
 
 def _first(errors: BaseExceptionGroup[HoldfastError]) -> HoldfastError:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from holdfast.errors import InvalidInput, MissingExtra
 from holdfast.model.principal import LOCAL, Principal
@@ -85,25 +85,38 @@ async def revision(url: str) -> str | None:
 
 def dialect(url: str) -> str:
     """`sqlite` or `postgresql`."""
-    scheme = urlsplit(url).scheme
+    scheme = _parts(url).scheme
     if scheme == "sqlite":
         return "sqlite"
     if scheme in ("postgresql", "postgres"):
         if find_spec("asyncpg") is None:
             raise MissingExtra("A PostgreSQL store", "postgres")
         return "postgresql"
-    raise InvalidInput(
-        f"{url!r} is not a store's address; it begins with sqlite:/// or postgresql://, for instance "
-        "sqlite:///holdfast.db."
+    raise InvalidInput(  # not all of what was given: a password may be in it
+        f"{(scheme or url)[:20]!r} is not the beginning of a store's address; that is sqlite:/// or "
+        "postgresql://, for instance sqlite:///holdfast.db."
     )
 
 
 def sqlite_path(url: str) -> Path:
-    parts = urlsplit(url)
+    parts = _parts(url)
     path = unquote(parts.path)
-    if parts.netloc or not path.startswith("/") or path in ("/", "/:memory:") or "\0" in path:
+    if parts.query or parts.fragment:
+        raise InvalidInput(
+            f"{url!r} has more than a path. In the name of a file, write ? as %3F and # as %23."
+        )
+    if parts.netloc or not path.startswith("/") or not path.strip("/") or path == "/:memory:" or "\0" in path:
         raise InvalidInput(
             f"{url!r} names no file: sqlite:///relative.db has three slashes, sqlite:////absolute.db four. "
             "A store is a file, because it must outlive its process."
         )
     return Path(path[1:]).absolute()
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise InvalidInput(f"That is not the address of a store: {error}.") from None
+    return parts

@@ -12,10 +12,17 @@ from holdfast.errors import StoreError
 
 @contextmanager
 def published(target: Path) -> Iterator[Path]:
-    """A file to write to, which becomes `target` at the end of the block and is gone if that fails."""
+    """A file to write to, which becomes `target` at the end of the block and is gone if that fails.
+
+    It is its owner's alone, like the store: all that was said is in it.
+    """
     if target.exists():
-        raise StoreError(f"{target} already exists; a backup never overwrites.")
+        raise _exists(target)
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+    try:
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror}.") from error
     try:
         yield partial
         file = os.open(partial, os.O_RDONLY)
@@ -23,6 +30,12 @@ def published(target: Path) -> Iterator[Path]:
             os.fsync(file)
         finally:
             os.close(file)
-        partial.rename(target)
+        os.link(partial, target)  # unlike a rename, it never takes the place of another file
+    except FileExistsError:
+        raise _exists(target) from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _exists(target: Path) -> StoreError:
+    return StoreError(f"{target} already exists; a backup never overwrites.")

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.errors import MessageFinal, SessionNotFound
 from holdfast.model.content import interrupted
 from holdfast.model.ids import MessageId, id_bytes
+from holdfast.model.lease import Lease
 from holdfast.model.message import Message, message_from_row
 from holdfast.model.tokens import TokenCounter
 from holdfast.store import sessions
@@ -23,6 +24,8 @@ class Chunk(msgspec.Struct, frozen=True):
     """Escaped."""
     after: int | None = None
     """Where it begins in the stream's text, when an earlier try may have stored some of it."""
+    lease: Lease | None = None
+    """In whose name it is written."""
 
 
 async def locate(tx: Transaction, message_id: MessageId) -> tuple[int, int]:
@@ -34,7 +37,10 @@ async def locate(tx: Transaction, message_id: MessageId) -> tuple[int, int]:
 
 
 async def write(tx: Transaction, chunks: Sequence[Chunk], now: int) -> dict[int, int]:
-    """Store chunks of many streams; the revision of each by message. A stream that is gone is left out."""
+    """Store chunks of many streams; the revision of each by message.
+
+    A stream that is gone is left out, as is one whose turn went to another holder: its message ends there.
+    """
     revisions: dict[int, int] = {}
     for chunk in sorted(chunks, key=lambda chunk: chunk.session_pk):  # every node locks in this order
         try:
@@ -43,6 +49,9 @@ async def write(tx: Transaction, chunks: Sequence[Chunk], now: int) -> dict[int,
             continue
         opened = await tx.one("open_message", chunk.message_pk)
         if opened is None:
+            continue
+        if not await _is_held(tx, chunk):
+            await _cut(tx, chunk.message_pk, opened[0], rev)
             continue
         stored = (
             await tx.all("chunks_of_message", opened[0], chunk.message_pk) if chunk.after is not None else []
@@ -61,10 +70,11 @@ async def end(
     *,
     again: bool,
     counter: TokenCounter | None = None,
-) -> Message:
+) -> Message | None:
     """Fold a stream, with what was not yet written of it, into its message, which is then final.
 
-    `again` says that an earlier try may have done so: then what it left is the answer.
+    `again` says that an earlier try may have done so: then what it left is the answer. None when the turn
+    went to another holder, and the message has ended with what was stored of it before.
     """
     try:
         _, rev = await sessions.advance(tx, chunk.session_pk, now)
@@ -80,6 +90,9 @@ async def end(
         if again and not message.metadata.get("interrupted"):
             return message
         raise MessageFinal(message_id)
+    if not await _is_held(tx, chunk):
+        await _cut(tx, chunk.message_pk, opened[0], rev)
+        return None
     stored = [text for text, _ in await tx.all("chunks_of_message", opened[0], chunk.message_pk)]
     folded = with_count(with_text(body, [*stored, _missing(chunk, stored)], partial=False), counter)
     await _close(tx, chunk.message_pk, folded, rev)
@@ -96,11 +109,24 @@ async def fold_abandoned(tx: Transaction, dead: Set[str], owner: str, now: int) 
     claimed = [row for each in dead for row in await tx.all("claim_open_messages", owner, each)]
     for message_pk, session_pk, floor in claimed:
         _, rev = await sessions.advance(tx, session_pk, now)
-        row = await tx.one("message_row", message_pk)
-        assert row is not None
-        stored = await tx.all("chunks_of_message", floor, message_pk)
-        await _close(tx, message_pk, _cut_short(row[3], [text for text, _ in stored]), rev)
+        await _cut(tx, message_pk, floor, rev)
     return len(claimed)
+
+
+async def _is_held(tx: Transaction, chunk: Chunk) -> bool:
+    """Whether the turn in which a chunk is said is still its writer's."""
+    if chunk.lease is None:
+        return True
+    row = await tx.one("lease_token", chunk.session_pk)
+    return row is not None and row[0] == chunk.lease.token
+
+
+async def _cut(tx: Transaction, message_pk: int, floor: int, rev: int) -> None:
+    """Close an open message with the text it has."""
+    row = await tx.one("message_row", message_pk)
+    assert row is not None
+    stored = await tx.all("chunks_of_message", floor, message_pk)
+    await _close(tx, message_pk, _cut_short(row[3], [text for text, _ in stored]), rev)
 
 
 async def _close(tx: Transaction, message_pk: int, body: str, rev: int) -> None:
@@ -112,7 +138,7 @@ def _missing(chunk: Chunk, stored: Sequence[str]) -> str:
     """What of a chunk is not yet among the stored pieces of its stream."""
     if chunk.after is None:
         return chunk.text
-    return chunk.text[sum(map(len, stored)) - chunk.after :]
+    return chunk.text[max(0, sum(map(len, stored)) - chunk.after) :]
 
 
 def _cut_short(body: str, more: Sequence[str]) -> str:

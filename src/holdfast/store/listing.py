@@ -7,6 +7,7 @@ does not know (chat peers, time ranges) are counted by reading.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import count
@@ -18,7 +19,7 @@ from holdfast.model.session import Session
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import to_ms
 from holdfast.store.known import KnownSessions
-from holdfast.store.options import BRIEF, SessionFilter, SessionOrder, SessionPage
+from holdfast.store.options import BRIEF, CURSOR, SessionFilter, SessionOrder, SessionPage
 from holdfast.store.scope import Scope
 from holdfast.store.sessions import unknown_repo
 from holdfast.store.statements import checked
@@ -110,7 +111,8 @@ async def equalities(tx: Transaction, scope: Scope, wanted: SessionFilter) -> di
             owner = scope.user
     if owner is not None:
         equal["owner"] = owner
-    if agent := (scope.agent or wanted.agent_id):
+    agent = wanted.agent_id if scope.agent is None else scope.agent
+    if agent is not None:
         equal["agent"] = agent
     if wanted.repo_id is not None:
         row = await tx.one("repo_pk", scope.organization, id_bytes(wanted.repo_id, "repository id"))
@@ -170,9 +172,9 @@ def place_of(wanted: SessionFilter) -> tuple[int, int] | None:
     if wanted.before is None:
         return None
     kind, _, place = wanted.before.partition("-")
-    updated_at, _, pk = place.partition("-")
-    if kind != wanted.order.value or not updated_at.isdigit() or not pk.isdigit():
+    if kind != wanted.order.value or not re.match(CURSOR, wanted.before):
         raise InvalidInput(f"{wanted.before!r} is not a cursor of this listing; take a page's `next`.")
+    updated_at, _, pk = place.partition("-")
     return int(updated_at), int(pk)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import Conflict, InvalidInput, MessageFinal, MessageTooLarge, NotFound
-from holdfast.model.content import Content, encode_content, encode_json
-from holdfast.model.ids import MessageId, TurnId, id_bytes
-from holdfast.model.message import Message, message_body, message_from_row, message_json
+from holdfast.model.content import STREAMED, Content, content_type, encode_content, encode_json
+from holdfast.model.ids import MessageId, TurnId, id_bytes, id_text
+from holdfast.model.message import Message, message_body, message_from_row, message_json, read_back
 from holdfast.model.session import SessionRef
 from holdfast.model.times import from_ms, to_ms
 from holdfast.model.tokens import TokenCounter, with_tokens
@@ -35,24 +34,17 @@ class Prepared(msgspec.Struct, frozen=True):
     """A message ready to be written: its columns, made before the transaction begins."""
 
     message: Message
+    """As it will be read, but for its place."""
     id: bytes
-    id_text: MessageId
     at: int
-    timestamp: datetime
-    turn_id: TurnId | None
     body: str
     open: bool
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether its id is the caller's, so that it may already be there."""
-        return self.message.id is not None
+    repeatable: bool
+    """Whether its id is the caller's, so that it may already be there."""
 
     def placed(self, seq: int, rev: int) -> Message:
         """The message as stored."""
-        return msgspec.structs.replace(
-            self.message, id=self.id_text, timestamp=self.timestamp, turn_id=self.turn_id, seq=seq, rev=rev
-        )
+        return msgspec.structs.replace(self.message, seq=seq, rev=rev)
 
 
 def prepare(
@@ -72,15 +64,15 @@ def prepare(
 
 
 def _prepared(message: Message, now: int, max_bytes: int, turn_id: TurnId | None) -> Prepared:
-    message_id = message.id or MessageId(new_id())
+    raw_id = id_bytes(message.id or new_id(), "message id")
     at = now if message.timestamp is None else to_ms(message.timestamp)
-    timestamp = from_ms(at)
-    turn_id = message.turn_id or turn_id
-    body = message_body(message, message_id, timestamp, turn_id)
+    if turn_id := message.turn_id or turn_id:
+        turn_id = TurnId(id_text(id_bytes(turn_id, "turn id")))
+    body = message_body(message, id_text(raw_id), from_ms(at), turn_id)
     if len(body) > max_bytes:
         raise _too_large(len(body), max_bytes)
-    raw_id = id_bytes(message_id, "message id")
-    return Prepared(message, raw_id, message_id, at, timestamp, turn_id, body.decode(), message.open)
+    stored = read_back(body)
+    return Prepared(stored, raw_id, at, body.decode(), stored.open, repeatable=message.id is not None)
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -132,7 +124,7 @@ async def history(tx: Transaction, scope: Scope, ref: SessionRef, options: Histo
     rows, older, newer = await _page(tx, found.pk, options)
     messages = [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
     if options.keep_pairs and messages:
-        return await _with_pairs(tx, found.pk, messages, older, newer)
+        return await _with_pairs(tx, found.pk, messages)
     return HistoryPage(messages, older, newer)
 
 
@@ -222,9 +214,17 @@ async def revise(
     if await tx.one("open_message", pk) is None:
         raise MessageFinal(message_id)
     parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    revised = msgspec.json.encode(parts | {"content": msgspec.Raw(encode_content(content))}).decode()
-    if len(revised) > max_bytes:
-        raise _too_large(len(revised), max_bytes)
+    kind = content_type(parts["content"])
+    if kind in STREAMED and content_type(encode_content(content)) != kind:
+        raise InvalidInput(
+            f"The message is a {kind} that is still being said, and cannot become another kind."
+        )
+    encoded = msgspec.json.encode(parts | {"content": msgspec.Raw(encode_content(content))})
+    if len(encoded) > max_bytes:
+        raise _too_large(len(encoded), max_bytes)
+    revised = encoded.decode()
+    # It says all that there is: what was streamed of it before is no longer its end.
+    await tx.run("forget_chunks", pk)
     if not content.open:
         await tx.run("close_message", pk)
         revised = with_count(revised, counter)
@@ -368,23 +368,43 @@ async def _fitting(
     return fitting
 
 
-async def _with_pairs(
-    tx: Transaction, session_pk: int, messages: list[Message], older: int | None, newer: int | None
-) -> HistoryPage:
-    """The page lengthened at both ends until no tool call is parted from its result."""
-    calls = {call.id for message in messages for call in message.tool_calls}
-    results = {message.tool_call_id for message in messages if message.tool_call_id}
-    if results - calls and messages[0].seq > 1:
+async def _with_pairs(tx: Transaction, session_pk: int, messages: list[Message]) -> HistoryPage:
+    """The page lengthened at both ends until no tool call is parted from its result.
+
+    What is added may hold halves of other pairs, so this goes on until nothing is missing within reach.
+    """
+    earlier: list[Message] = []
+    later: list[Message] = []
+    back = forth = 0
+    missing_calls, missing_results = _unpaired(messages)
+    if missing_calls or missing_results:
         earlier = await _reachable(tx, "history_before", session_pk, messages[0].seq)
-        reach = _reach(earlier, results - calls, lambda message: {call.id for call in message.tool_calls})
-        messages = earlier[:reach][::-1] + messages
-        older = messages[0].seq if messages[0].seq > 1 else None
-    if calls - results:
         later = await _reachable(tx, "history_after", session_pk, messages[-1].seq)
-        reach = _reach(later, calls - results, lambda message: {message.tool_call_id})
-        messages = messages + later[:reach]
-        newer = messages[-1].seq if reach < len(later) else None
-    return HistoryPage(messages, older, newer)
+    while missing_calls or missing_results:
+        further = (_reach(earlier, missing_calls, _calls), _reach(later, missing_results, _results))
+        if further[0] <= back and further[1] <= forth:
+            break  # what is still missing is not there, or too far away
+        back, forth = max(back, further[0]), max(forth, further[1])
+        missing_calls, missing_results = _unpaired([*earlier[:back], *messages, *later[:forth]])
+    messages = [*earlier[:back][::-1], *messages, *later[:forth]]
+    older = messages[0].seq if messages[0].seq > 1 else None
+    more = await tx.one("history_after", session_pk, messages[-1].seq, 1)
+    return HistoryPage(messages, older, messages[-1].seq if more else None)
+
+
+def _calls(message: Message) -> set[str]:
+    return {call.id for call in message.tool_calls}
+
+
+def _results(message: Message) -> set[str]:
+    return {message.tool_call_id} if message.tool_call_id else set()
+
+
+def _unpaired(messages: Sequence[Message]) -> tuple[set[str], set[str]]:
+    """The calls that results are of, and the results of calls, that are not among `messages`."""
+    calls = {each for message in messages for each in _calls(message)}
+    results = {each for message in messages for each in _results(message)}
+    return results - calls, calls - results
 
 
 async def _reachable(tx: Transaction, statement: str, session_pk: int, seq: int) -> list[Message]:
@@ -393,7 +413,7 @@ async def _reachable(tx: Transaction, statement: str, session_pk: int, seq: int)
     return [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
 
 
-def _reach(messages: Sequence[Message], wanted: set[Any], ids: Any) -> int:
+def _reach(messages: Sequence[Message], wanted: set[str], ids: Callable[[Message], set[str]]) -> int:
     """How many of `messages` hold every id of `wanted` that is among them at all."""
     return max((number for number, message in enumerate(messages, 1) if wanted & ids(message)), default=0)
 
@@ -406,7 +426,7 @@ async def _repeated(tx: Transaction, session_pk: int, prepared: Prepared) -> Mes
     _, stored_session, seq, rev, body = row
     earlier = message_from_row(seq, rev, body)
     if stored_session != session_pk or not _same(earlier, prepared.message):
-        raise _id_taken(prepared.id_text)
+        raise _id_taken(id_text(prepared.id))
     return earlier
 
 

@@ -14,8 +14,8 @@ from holdfast.model.key import PeerKind
 from holdfast.model.message import Message
 from holdfast.model.records import Compaction
 from holdfast.model.session import Session
-from holdfast.model.status import SessionStatus
-from holdfast.model.text import storable_fields
+from holdfast.model.status import SessionStatus, as_status
+from holdfast.model.text import label, one_of, storable_fields
 from holdfast.model.turn import Turn
 from holdfast.model.words import Piece
 
@@ -43,7 +43,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     keep_pairs: bool = False
-    """Lengthen the page rather than part a tool call from its result."""
+    """Lengthen the page rather than part a tool call from its result, by up to a thousand messages."""
 
     def __post_init__(self) -> None:
         check_limit(self.limit)
@@ -84,6 +84,10 @@ class JsonPage(msgspec.Struct, frozen=True):
     newer: int | None
 
 
+CURSOR = "^(created|updated)-[0-9]{1,18}-[0-9]{1,18}$"
+"""What says where a page of sessions ends."""
+
+
 class SessionOrder(StrEnum):
     CREATED = "created"
     UPDATED = "updated"
@@ -118,10 +122,14 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         check_limit(self.limit)
         if not 0 <= self.offset <= MAX_SEQ:
             raise InvalidInput(f"The offset cannot be {self.offset}: it counts sessions to leave out.")
-        for status in self.status or ():
-            if status not in list(SessionStatus):
-                known = ", ".join(SessionStatus)
-                raise InvalidInput(f"{str(status)!r} is not a session status; it is one of {known}.")
+        if self.status is not None:
+            _set(self, "status", frozenset(map(as_status, self.status)))
+        if self.peer_kind is not None:
+            _set(self, "peer_kind", one_of(PeerKind, self.peer_kind, "kind of peer"))
+        _set(self, "order", one_of(SessionOrder, self.order, "order"))
+        for name in ("agent_id", "owner", "participant"):
+            if (value := getattr(self, name)) is not None:
+                label(value, name.replace("_", " "))
         storable_fields(self)
 
     @property
@@ -220,6 +228,9 @@ class ChangedSessions(msgspec.Struct, frozen=True):
     """Where to continue from. Everything up to it is in this answer or was in an earlier one."""
     more: bool
     """Whether there is more to read at once."""
+
+
+_set = msgspec.structs.force_setattr
 
 
 def check_limit(limit: int) -> None:

@@ -13,6 +13,7 @@ from holdfast.model.ids import CompactionId, RepoId, TokenId, id_bytes, id_text
 from holdfast.model.principal import Principal, PrincipalRole
 from holdfast.model.records import AuditEntry, Compaction, CompactionOutline, NewCompaction, Repo, Token
 from holdfast.model.session import Session, SessionRef
+from holdfast.model.text import storable
 from holdfast.model.times import from_ms, to_ms
 from holdfast.store import sessions
 from holdfast.store.ids import new_id
@@ -155,6 +156,7 @@ async def delete_repo(tx: Transaction, scope: Scope, repo_id: RepoId, now: int) 
 
 async def add_token(
     tx: Transaction,
+    scope: Scope,
     principal: Principal,
     token_hash: str,
     label: str,
@@ -162,6 +164,8 @@ async def add_token(
     parent_id: TokenId | None,
     now: int,
 ) -> Token:
+    scope.admit_admin("give tokens")
+    storable(label, "label of a token")
     token_id = new_id()
     await tx.run(
         "insert_token",
@@ -192,10 +196,14 @@ async def touch_token(tx: Transaction, token_id: TokenId, now: int) -> None:
 
 
 async def list_tokens(tx: Transaction, scope: Scope) -> list[Token]:
+    scope.admit_admin("see the tokens of others")
     return [_token_from_row(row) for row in await tx.all("tokens", scope.organization)]
 
 
 async def revoke_token(tx: Transaction, scope: Scope, token_id: TokenId, now: int) -> Token:
+    owner = await tx.one("token_owner", scope.organization, id_bytes(token_id, "token id"))
+    if owner is not None and owner[0] != scope.user:
+        scope.admit_admin("revoke the tokens of others")
     row = await tx.one("revoke_token", now, scope.organization, id_bytes(token_id, "token id"))
     if row is None:
         raise NotFound(f"There is no token {token_id}.")
@@ -213,6 +221,7 @@ async def add_audit(tx: Transaction, entry: AuditEntry, now: int) -> None:
 
 async def list_audit(tx: Transaction, scope: Scope, before: int | None, limit: int) -> list[AuditEntry]:
     """Audit entries, newest first; `before` is the id of the last one seen."""
+    scope.admit_admin("read the audit log")
     rows = await tx.all("audit_before", scope.organization, MAX_SEQ if before is None else before, limit)
     return [
         AuditEntry(

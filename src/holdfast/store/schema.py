@@ -11,7 +11,7 @@ import io
 from functools import cache
 from pathlib import Path
 
-from holdfast.errors import InvalidInput, SchemaTooNew
+from holdfast.errors import InvalidInput, NotADatabase, SchemaTooNew
 from holdfast.store.migrations import HEAD
 
 BASE = "base"
@@ -20,6 +20,19 @@ BASE = "base"
 DIALECTS = ("sqlite", "postgresql")
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+OURS = "session_heads"
+"""A table that every revision of ours has."""
+
+
+def recorded(revision: object) -> str:
+    """The revision that a database with our tables records."""
+    if not isinstance(revision, str) or not revision.isdigit():
+        raise NotADatabase(
+            f"The database records the schema {revision!r}, which is none of Holdfast's; give another one."
+        )
+    return revision
 
 
 def behind(recorded: str | None) -> bool:

@@ -12,6 +12,7 @@ from holdfast.model.lease import Lease
 from holdfast.model.principal import LOCAL, Principal
 from holdfast.model.session import SessionRef
 from holdfast.model.status import SessionStatus
+from holdfast.model.text import label
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -58,6 +59,18 @@ class Scope(msgspec.Struct, frozen=True):
             raise AccessDenied(
                 f"{session} belongs to agent {agent!r}; agent {self.agent!r} has no access to it."
             )
+
+    def of_agent(self, agent: str) -> Scope:
+        """This view, of one agent. An agent's view is not another agent's."""
+        label(agent, "agent id")
+        self.admit_agent(agent)
+        return msgspec.structs.replace(self, agent=agent)
+
+    def of_principal(self, principal: Principal | None) -> Scope:
+        """The view of somebody else, which only an admin can take; None is the program itself."""
+        if principal != self.principal:
+            self.admit_admin("act for somebody else")
+        return msgspec.structs.replace(self, principal=principal)
 
     def admit_admin(self, what: str) -> None:
         if self.agent is not None or (self.principal is not None and not self.principal.is_admin):

@@ -19,6 +19,12 @@ from holdfast.store.scope import Found, Scope
 from holdfast.store.statements import checked
 from holdfast.store.transaction import Row, Transaction
 
+MAX_CUSTOM = 64 * 1024
+"""Bytes of what callers keep with a session."""
+
+MAX_AGENT_STATE = 1024 * 1024
+"""Bytes of what an agent says that it offers: some have hundreds of commands and models."""
+
 
 async def find(tx: Transaction, scope: Scope, ref: SessionRef, *, writing: bool) -> Found:
     """The session that `ref` names, admitted for this caller."""
@@ -82,7 +88,7 @@ async def create(
         *(new.agent, key.channel, key.account_id, key.peer_kind.value, key.peer_id, repo_pk),
         *(new.title, new.description, new.category, int(new.is_public), int(new.is_draft)),
         *(new.agent_context_id, new.conversation_context_id, new.workspace_id, new.repo_name),
-        *(new.default_language, encode_json(new.custom, "custom metadata").decode(), now, now),
+        *(new.default_language, _metadata(new.custom, MAX_CUSTOM), now, now),
     )
     if row is None:
         if reuse:
@@ -106,8 +112,8 @@ async def patch(
     if change.custom or change.agent_state:
         row = await tx.one("session_metadata", found.pk)
         assert row is not None
-        columns["custom"] = _merged(row[0], change.custom)
-        columns["agent_state"] = _merged(row[1], change.agent_state)
+        columns["custom"] = _merged(row[0], change.custom, MAX_CUSTOM)
+        columns["agent_state"] = _merged(row[1], change.agent_state, MAX_AGENT_STATE)
     if columns:
         await tx.query(_update_sql(tuple(columns)), *columns.values(), found.pk)
     if change.add_usage != TokenUsage():
@@ -234,8 +240,19 @@ _PLAIN = (
 )
 
 
-def _merged(current: str, patch: dict[str, Any]) -> str:
-    return encode_json(merge_custom(msgspec.json.decode(current), patch), "metadata").decode()
+def _merged(current: str, patch: dict[str, Any], limit: int) -> str:
+    return _metadata(merge_custom(msgspec.json.decode(current), patch), limit) if patch else current
+
+
+def _metadata(value: dict[str, Any], limit: int) -> str:
+    """It comes with every listing of its session, so it must stay small."""
+    json = encode_json(value, "metadata")
+    if len(json) > limit:
+        raise InvalidInput(
+            f"The metadata of a session would have {len(json):,} bytes; at most {limit:,} are kept. "
+            "Say what is longer in a message."
+        )
+    return json.decode()
 
 
 def _plain_columns(change: SessionPatch) -> dict[str, Any]:
@@ -248,8 +265,8 @@ def _plain_columns(change: SessionPatch) -> dict[str, Any]:
 
 
 def _status_columns(found: Found, change: SessionPatch) -> dict[str, Any]:
-    assert isinstance(change.status, SessionStatus)
     target = change.status
+    assert isinstance(target, SessionStatus)
     require_transition(found.status, target, archived_from=found.archived_from)
     reason = None if change.status_reason is msgspec.UNSET else change.status_reason
     archiving = target is SessionStatus.ARCHIVED

@@ -62,9 +62,11 @@ from holdfast.store import (
     sessions,
     turns,
 )
+from holdfast.store.feed import RevisionAhead
 from holdfast.store.ids import new_id
 from holdfast.store.options import (
     BRIEF,
+    MAX_SEQ,
     ChangedSessions,
     Changes,
     HistoryOptions,
@@ -106,15 +108,15 @@ class Store:
 
     def as_agent(self, agent_id: str) -> Store:
         """The view of one agent: the sessions of others answer `AccessDenied`."""
-        return Store(self._runtime, msgspec.structs.replace(self._scope, agent=agent_id))
+        return Store(self._runtime, self._scope.of_agent(agent_id))
 
     def as_principal(self, principal: Principal) -> Store:
         """The view of a caller: what they may not see is not found."""
-        return Store(self._runtime, msgspec.structs.replace(self._scope, principal=principal))
+        return Store(self._runtime, self._scope.of_principal(principal))
 
     def as_system(self) -> Store:
         """The view of the program itself, across organizations: for recovery and supervision only."""
-        return Store(self._runtime, msgspec.structs.replace(self._scope, principal=None))
+        return Store(self._runtime, self._scope.of_principal(None))
 
     def under_lease(self, lease: Lease) -> Store:
         """The view of who runs a session's turn: once another holder has come, it cannot write there."""
@@ -198,6 +200,9 @@ class Store:
 
     async def get_ranges(self, ref: SessionRef, ranges: Sequence[tuple[int, int]]) -> Sequence[Message]:
         """The messages from each first to each last `seq`, as far as they are there."""
+        for first, last in ranges:
+            if not 1 <= first <= last <= MAX_SEQ:
+                raise InvalidInput(f"{first} to {last} is no range of messages.")
         check_limit(max(1, sum(last - first + 1 for first, last in ranges)))
         return await self._read(messages.ranges, ref, ranges)
 
@@ -232,7 +237,7 @@ class Store:
         (opened,) = await self.append_messages(ref, [message], turn_id=turn_id)
         assert opened.id is not None
         keys = await self._engine.read(partial(chunks.locate, message_id=opened.id), brief=True)
-        return MessageStream(self._runtime.streams, opened, *keys)
+        return MessageStream(self._runtime.streams, opened, *keys, self._scope.lease)
 
     async def revise_message(self, ref: SessionRef, message_id: MessageId, content: Content) -> Message:
         """Replace the content of an open message. It is final once its content is no longer open."""
@@ -273,6 +278,8 @@ class Store:
         append = messages.Append(self._scope, ref, prepared, now, self._engine.owner)
 
         async def add(tx: Transaction, scope: Scope) -> Turn:
+            if earlier := await turns.repeated(tx, scope, ref, new):
+                return earlier
             turn = await turns.add(
                 tx, scope, ref=ref, new=new, turn_id=turn_id, expected=expected_revision, now=now
             )
@@ -359,6 +366,7 @@ class Store:
 
     async def pending_turns(self) -> Sequence[Turn]:
         """Every pending turn, across sessions: what a crash may have left."""
+        self._scope.admit_admin("see the turns of all sessions")
         return await self._engine.read(turns.pending)
 
     # The turn's lease: one runs a session's turn at a time, across processes
@@ -452,14 +460,20 @@ class Store:
             raise InvalidInput(f"A revision cannot be negative; it is {since}.")
         check_limit(limit)
         read = self._glance_at_once if limit <= BRIEF else self._snapshot
-        return await read(changes.since, ref, since, limit)
+        found = await read(changes.since, ref, since, limit)
+        if found.session.rev < since:
+            raise RevisionAhead(since, found.session.rev)
+        return found
 
     async def changed_sessions(self, since: int, *, limit: int = 1000) -> ChangedSessions:
         """Which of the sessions that this view may list changed after a position of `follow_all`."""
         if since < 0:
             raise InvalidInput(f"A position cannot be negative; it is {since}.")
         check_limit(limit)
-        return await self._snapshot(changes.sessions_after, since, limit)
+        found = await self._snapshot(changes.sessions_after, since, limit)
+        if found.position < since:
+            raise RevisionAhead(since, found.position)
+        return found
 
     async def follow(self, ref: SessionRef, since: int = 0) -> AsyncGenerator[Changes, None]:
         """What changed in a session after revision `since`, then every change once it is committed.
@@ -478,6 +492,10 @@ class Store:
         async with aclosing(feed.follow(self._runtime.feed, found.pk, since, read)) as items:
             async for item in items:
                 yield item
+
+    async def position(self) -> int:
+        """Where `follow_all` and `changed_sessions` are by now."""
+        return (await self._runtime.feed.position())[0]
 
     async def follow_all(self, since: int | None = None) -> AsyncGenerator[ChangedSessions, None]:
         """Which sessions of those this view may list changed after a position, then those that change.
@@ -522,16 +540,14 @@ class Store:
         parent_id: TokenId | None = None,
     ) -> Token:
         """Keep a token. One with a parent is revoked with it."""
-        return await self._engine.write(
-            partial(
-                records.add_token,
-                principal=principal,
-                token_hash=token_hash,
-                label=label,
-                expires_at=expires_at,
-                parent_id=parent_id,
-                now=self._runtime.clock(),
-            )
+        return await self._write(
+            records.add_token,
+            principal=principal,
+            token_hash=token_hash,
+            label=label,
+            expires_at=expires_at,
+            parent_id=parent_id,
+            now=self._runtime.clock(),
         )
 
     async def find_token(self, token_hash: str) -> Token | None:
@@ -630,6 +646,7 @@ class Store:
 
     async def count_sessions(self) -> dict[SessionStatus, int]:
         """How many sessions there are in each status, of all organizations."""
+        self._scope.admit_admin("count the sessions of all organizations")
         return await self._engine.read(listing.totals)
 
     @property
@@ -641,10 +658,12 @@ class Store:
 
     async def organizations(self) -> Sequence[str]:
         """Every organization that has a session."""
+        self._scope.admit_admin("see all organizations")
         return await self._engine.read(payloads.organizations)
 
     async def payload_references(self, organization: str) -> AsyncIterator[str]:
         """The payloads that the turns of an organization refer to, by URL or by hash, whoever's they are."""
+        self._scope.admit_admin("see the payloads of all sessions")
         after: int | None = 0
         while after is not None:
             urls, after = await self._engine.read(
@@ -662,6 +681,7 @@ class Store:
 
     async def backup(self, target: Path) -> None:
         """A consistent copy at `target`, made while writers run."""
+        self._scope.admit_admin("copy the whole store")
         await self._engine.backup(target)
 
     async def vacuum(self) -> None:
@@ -714,3 +734,7 @@ class Store:
             except StoreError as error:
                 log.error("a denial is not on record: %s (%s)", error, denial)
             raise
+        except OverflowError:
+            raise InvalidInput("A number of the call is larger than any that can be stored.") from None
+        except UnicodeEncodeError:
+            raise InvalidInput("A text of the call is not valid Unicode.") from None

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeAlias
 
 from holdfast.errors import HoldfastError, MessageFinal, MessageTooLarge
 from holdfast.model.ids import MessageId
+from holdfast.model.lease import Lease, LeaseLost
 from holdfast.model.message import Message
 from holdfast.model.tokens import TokenCounter
 from holdfast.store import chunks
@@ -30,16 +31,26 @@ FLUSH_SECONDS = 0.02
 class MessageStream:
     """One streaming message. `write` never waits; `drain` waits until all of it is durable."""
 
-    def __init__(self, flusher: StreamFlusher, message: Message, session_pk: int, message_pk: int) -> None:
+    def __init__(
+        self,
+        flusher: StreamFlusher,
+        message: Message,
+        session_pk: int,
+        message_pk: int,
+        lease: Lease | None = None,
+    ) -> None:
         assert message.id is not None
         self.message = message
         """The message as it was opened."""
         self.message_pk = message_pk
         self._id: MessageId = message.id
         self._session_pk = session_pk
+        self._lease = lease
         self._flusher = flusher
         self._pending: list[str] = []
         self._size = 0
+        self._bytes = len(message.content_json)
+        """How long the message is by now, about: what is around its content counts little."""
         self._durable = 0
         """How much of the text is known to be stored."""
         self._uncertain = False
@@ -53,12 +64,14 @@ class MessageStream:
         if self._ended:
             raise MessageFinal(self._id)
         piece = escaped(text)
-        if self._size + len(piece) > self._flusher.max_bytes:
+        size = self._bytes + len(piece.encode())
+        if size > self._flusher.max_bytes:
             raise MessageTooLarge(
                 f"The message would have over {self._flusher.max_bytes:,} bytes; end it and open another."
             )
         if piece:
             self._size += len(piece)
+            self._bytes = size
             self._pending.append(piece)
             self._round = self._flusher.add(self)
 
@@ -116,13 +129,17 @@ class MessageStream:
         except HoldfastError:
             self.give_back(chunk)
             raise
+        if message is None:
+            assert self._lease is not None
+            self.lose()
+            raise LeaseLost(self._lease.session_id)
         self.stored(chunk)
         return message
 
     def take(self) -> Chunk:
         """What was not yet written, which then counts as taken."""
         after = self._durable if self._uncertain else None
-        chunk = Chunk(self._session_pk, self.message_pk, "".join(self._pending), after)
+        chunk = Chunk(self._session_pk, self.message_pk, "".join(self._pending), after, self._lease)
         self._pending.clear()
         return chunk
 
@@ -136,7 +153,7 @@ class MessageStream:
         self._uncertain = True
 
     def lose(self) -> None:
-        """The message is final or gone: somebody else ended it, or its session was deleted."""
+        """The message is final or gone: somebody else ended it, has the turn now, or deleted the session."""
         self._ended = True
 
     async def __aenter__(self) -> Self:

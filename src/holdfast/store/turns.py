@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import NotFound
+from holdfast.errors import Conflict, NotFound
 from holdfast.model.content import encode_json
 from holdfast.model.ids import SessionId, TurnId, id_bytes, id_text
 from holdfast.model.message import Message
@@ -49,8 +49,6 @@ async def add(
     now: int,
 ) -> Turn:
     found = await sessions.find(tx, scope, ref, writing=True)
-    if new.id is not None and (earlier := await tx.one("turn_by_id", found.pk, id_bytes(new.id, "turn id"))):
-        return turn_from_row(earlier)
     require_live(found.status)
     _, rev = await sessions.advance(tx, found.pk, now, turns=1, expected=expected)
     found = await sessions.find(tx, scope, ref, writing=True)
@@ -64,6 +62,20 @@ async def add(
         *(_json(new.chunk_refs), _json(new.active_file_refs), _json(new.warnings)),
     )
     return await _get(tx, found.pk, turn_id)
+
+
+async def repeated(tx: Transaction, scope: Scope, ref: SessionRef, new: NewTurn) -> Turn | None:
+    """The turn that an earlier call opened under the same id, if it was opened to do the same."""
+    if new.id is None:
+        return None
+    found = await sessions.find(tx, scope, ref, writing=True)
+    row = await tx.one("turn_by_id", found.pk, id_bytes(new.id, "turn id"))
+    if row is None:
+        return None
+    earlier = turn_from_row(row)
+    if (earlier.instruction_summary, earlier.mode) != (new.instruction_summary, new.mode):
+        raise Conflict(f"Another turn already has the id {new.id}; give a new one its own id.")
+    return earlier
 
 
 async def progress(

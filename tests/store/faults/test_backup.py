@@ -153,12 +153,12 @@ async def test_a_dump_of_postgres_that_fails_says_so_in_one_sentence_and_leaves_
 ) -> None:
     *too_old, fitting = postgres_programs()
     async with open_store(postgres_url) as store:
-        for programs, target in [
-            *((each, tmp_path / "backup.dump") for each in too_old),
-            (fitting, tmp_path / "missing" / "backup.dump"),
+        for programs, target, why in [
+            *((each, tmp_path / "backup.dump", "pg_dump") for each in too_old),
+            (fitting, tmp_path / "missing" / "backup.dump", "cannot be written"),
         ]:
             monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
-            with pytest.raises(StoreError, match="pg_dump") as refusal:
+            with pytest.raises(StoreError, match=why) as refusal:
                 await store.backup(target)
             assert_one_sentence(str(refusal.value))
     assert list(tmp_path.iterdir()) == []

@@ -104,7 +104,7 @@ async def follow_everything(
     the position of now. Events called `questions` say which question sets came, changed or are gone.
     """
     since = _since(wanted, last_event_id)
-    position = (await view.changed_sessions(MAX_INT, limit=1)).position
+    position = await view.position()
     if since is not None and since > position:
         raise RevisionAhead(since, position)
     if wanted.wait is not None:

@@ -39,7 +39,7 @@ from holdfast.server.routes.common import (
     rendered,
 )
 from holdfast.server.routes.route import Route
-from holdfast.store.options import HistoryOptions, SessionFilter, SessionOrder
+from holdfast.store.options import CURSOR, HistoryOptions, SessionFilter, SessionOrder
 from holdfast.store.store import Store
 from holdfast.telemetry import identified
 
@@ -51,8 +51,6 @@ LATEST = 50
 
 
 Title = Annotated[Text, Field(max_length=1000)]
-
-CURSOR = "^(created|updated)-[0-9]{1,18}-[0-9]{1,18}$"
 
 
 def _optional(schema: dict[str, Any]) -> None:

@@ -478,3 +478,9 @@ CREATE INDEX tokens_parent ON tokens (parent_id) WHERE parent_id IS NOT NULL;
 
 UPDATE alembic_version SET version_num='0011' WHERE alembic_version.version_num = '0010';
 
+-- Running upgrade 0011 -> 0012
+
+CREATE INDEX turns_pending_of_session ON turns (session_pk) WHERE status = 'pending';
+
+UPDATE alembic_version SET version_num='0012' WHERE alembic_version.version_num = '0011';
+

@@ -134,6 +134,6 @@ def as_ours(error: Exception) -> HoldfastError:
         )
     if isinstance(error, asyncpg.UniqueViolationError):
         return Conflict(f"There is already a row with that id or key ({said}).")
-    if isinstance(error, asyncpg.DataError):
+    if isinstance(error, asyncpg.DataError | asyncpg.IntegrityConstraintViolationError):
         return InvalidInput(f"PostgreSQL cannot hold that value: {said}.")
     return StoreError(f"PostgreSQL refused: {said}. Nothing of this call was saved.")

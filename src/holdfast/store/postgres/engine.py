@@ -29,6 +29,13 @@ T = TypeVar("T")
 
 READERS = 4
 
+TABLES = """
+SELECT relname FROM pg_class t WHERE relnamespace = to_regnamespace(current_schema())
+AND relkind IN ('r', 'v', 'm', 'p', 'f')
+AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = t.oid AND d.deptype = 'e')
+"""
+"""What is in the schema, without what extensions of PostgreSQL have put there."""
+
 MIGRATION_LOCK = 0x686F6C64
 """The advisory lock that lets one node migrate at a time."""
 
@@ -115,12 +122,15 @@ class PostgresEngine:
 
 async def recorded_revision(connection: Any) -> str | None:
     """The schema revision of a database; None of an empty one."""
-    if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
-        if await connection.fetchval("SELECT to_regclass('sessions')") is not None:
-            raise NotADatabase("That database belongs to another program; give another one.")
+    listed = await connection.fetch(TABLES)
+    names = {name for (name,) in listed}
+    if not names:
         return None
-    revision = await connection.fetchval("SELECT version_num FROM alembic_version")
-    return None if revision is None else str(revision)
+    if not names >= {"alembic_version", schema.OURS}:
+        raise NotADatabase(
+            "That database has tables of another program; give another one, or a schema of its own."
+        )
+    return schema.recorded(await connection.fetchval("SELECT version_num FROM alembic_version"))
 
 
 async def migrate(url: str, target: str | None = None) -> tuple[str | None, str | None]:

@@ -107,6 +107,10 @@ SELECT chunk_floor FROM open_messages WHERE message_pk = $1
 SELECT m.pk, m.seq, coalesce(m.changed_rev, m.rev), m.body, m.rev
 FROM messages m WHERE m.pk = $1
 
+-- name: forget_chunks
+DELETE FROM chunks
+WHERE pk > (SELECT chunk_floor FROM open_messages WHERE message_pk = $1) AND message_pk = $1
+
 -- name: close_message
 DELETE FROM open_messages WHERE message_pk = $1
 

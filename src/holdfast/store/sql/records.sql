@@ -67,6 +67,9 @@ UPDATE tokens SET last_used_at = $1 WHERE id = $2
 -- name: tokens
 SELECT {{token_columns}} FROM tokens WHERE organization = $1 ORDER BY pk
 
+-- name: token_owner
+SELECT username FROM tokens WHERE organization = $1 AND id = $2
+
 -- name: revoke_token
 UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE organization = $2 AND id = $3
 RETURNING {{token_columns}}

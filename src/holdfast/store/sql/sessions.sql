@@ -1,11 +1,10 @@
--- Turns end in the order in which they were opened, so the last one tells whether any is pending.
 -- fragment: session_columns
 s.id, s.key, s.organization, s.owner, s.agent, r.id AS repo_id, s.status, s.status_reason, s.archived_from,
     s.title, s.description, s.category, s.is_public, s.is_draft, s.is_deleted, s.stars, s.ratings_count,
     s.agent_context_id, s.conversation_context_id, s.workspace_id, s.repo_name, s.default_language,
     s.last_model, s.agent_session_id, s.agent_state, s.input_tokens, s.output_tokens, s.compaction_count, s.custom, s.created_at,
     h.updated_at AS head_updated_at, h.last_seq, h.turn_count, h.rev,
-    (SELECT t.status FROM turns t WHERE t.session_pk = s.pk ORDER BY t.sequence DESC LIMIT 1) = 'pending' AS pending
+    EXISTS (SELECT 1 FROM turns t WHERE t.session_pk = s.pk AND t.status = 'pending') AS pending
 
 -- fragment: session_source
 FROM sessions s

@@ -28,6 +28,8 @@ BUSY_MS = 30_000
 
 STATEMENT_CACHE = 256
 
+_TAKEN = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_ROWID)
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What systems answer when there is no more room: on the disk, for the user, in the file."""
 
@@ -127,7 +129,9 @@ def as_ours(error: apsw.Error, path: Path, system_error: int = 0) -> HoldfastErr
             f"{path} was locked by another program for {BUSY_MS // 1000} seconds; try again."
         )
     if isinstance(error, apsw.ConstraintError):
-        return Conflict(f"There is already a row with that id or key ({error}).")
+        if getattr(error, "extendedresult", 0) in _TAKEN:
+            return Conflict(f"There is already a row with that id or key ({error}).")
+        return InvalidInput(f"A value is not one that can be stored there ({error}).")
     if isinstance(error, apsw.TooBigError):
         return InvalidInput("The value is larger than SQLite can hold; store it as a blob.")
     if isinstance(error, apsw.IOError):

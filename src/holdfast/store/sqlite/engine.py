@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,21 +120,22 @@ class SqliteEngine:
 def recorded_revision(connection: apsw.Connection, path: Path) -> str | None:
     """The schema revision of a database; None of an empty one."""
     listed = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
     )
-    tables = {name for (name,) in listed}
-    if not tables:
+    names = {name for (name,) in listed}
+    if not names:
         return None
-    if "alembic_version" not in tables:
+    if not names >= {"alembic_version", schema.OURS}:
         raise NotADatabase(f"{path} is the database of another program; give another path.")
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return str(row[0]) if row else None
+    return schema.recorded(row and row[0])
 
 
 def migrate(path: Path, target: str | None = None) -> tuple[str | None, str | None]:
     """Bring the schema to `target`, or up to date; the revisions before and after."""
     with _one_at_a_time(path):
         _look(path)
+        _own(path)
         connection = connect(path, "full")
         try:
             return _migrate(connection, path, target)
@@ -155,6 +157,7 @@ def revision(path: Path) -> str | None:
 def _open(path: Path, durability: str) -> tuple[apsw.Connection, Ownership]:
     with _one_at_a_time(path):
         _look(path)
+        _own(path)
         connection = connect(path, durability)
         try:
             _migrate(connection, path, None)
@@ -167,6 +170,11 @@ def _open(path: Path, durability: str) -> tuple[apsw.Connection, Ownership]:
 def _look(path: Path) -> None:
     """Refuse a file that is not ours before anything of it is changed: opening for writing does."""
     schema.behind(revision(path))
+
+
+def _own(path: Path) -> None:
+    """A new file is its owner's alone, as the files beside it then are: all that was said is in it."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _exists(path: Path) -> bool:

@@ -35,6 +35,9 @@ TRUNCATE_PAGES = 4 * CHECKPOINT_PAGES
 
 TRUNCATE_WAIT_MS = 250
 
+LARGE_PAGES = 16 * CHECKPOINT_PAGES
+"""WAL pages, 64 MB of them, from which on somebody should know who keeps it from shrinking."""
+
 VACUUM_STEP = 500
 """Free pages given back at once while nobody waits."""
 
@@ -65,6 +68,7 @@ class Writer:
         self._wal_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
         self._wait_at = TRUNCATE_PAGES
+        self._complain_at = LARGE_PAGES
         connection.set_wal_hook(self._note_wal)
         self._thread.start()
 
@@ -181,10 +185,22 @@ class Writer:
                 # Somebody reads on an old snapshot; waiting again is worth it once there is more to gain.
                 self._wait_at = self._wal_pages + TRUNCATE_PAGES
                 self._truncate(TRUNCATE_WAIT_MS)
+                self._complain()
         except apsw.BusyError:
             log.debug("another process writes back the WAL of %s", self._path)
         except apsw.Error as error:
             log.warning("the WAL of %s stays as it is for now: %s", self._path, error)
+
+    def _complain(self) -> None:
+        """Say once that somebody reads on and on; the log of what is written meanwhile only grows."""
+        if self._wal_pages >= self._complain_at:
+            self._complain_at = 4 * self._wal_pages
+            megabytes = self._wal_pages * 4096 // 1_000_000
+            log.warning(
+                "the WAL of %s has grown to %d MB, because a program has been reading it all the time; "
+                "it shrinks when that program ends its transaction",
+                *(self._path, megabytes),
+            )
 
     def _truncate(self, wait_ms: int) -> None:
         """Empty the WAL, waiting that long for readers who are in the middle of it."""

@@ -11,4 +11,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    execute("ALTER TABLE compactions DROP COLUMN edits")
+    # Without its edits, it would fold everything from its first message to its last.
+    execute("""
+UPDATE compactions SET undone_at = coalesce(undone_at, created_at) WHERE edits <> '{}';
+
+ALTER TABLE compactions DROP COLUMN edits
+""")

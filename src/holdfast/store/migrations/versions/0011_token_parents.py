@@ -15,7 +15,10 @@ CREATE INDEX tokens_parent ON tokens (parent_id) WHERE parent_id IS NOT NULL
 
 
 def downgrade() -> None:
+    # Without its parent, nothing would revoke it any more.
     execute("""
+UPDATE tokens SET revoked_at = coalesce(revoked_at, created_at) WHERE parent_id IS NOT NULL;
+
 DROP INDEX tokens_parent;
 
 ALTER TABLE tokens DROP COLUMN parent_id
