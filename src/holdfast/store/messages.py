@@ -359,6 +359,9 @@ async def _fitting(
     tx: Transaction, session_pk: int, direction: str, cursor: int, limit: int, max_bytes: int
 ) -> int:
     """How many of the messages from a cursor on begin within so many bytes: at least one, if there is one."""
+    whole = await tx.one(f"history_size_{direction}", session_pk, cursor, limit)
+    if whole is not None and whole[1] <= max_bytes:
+        return limit
     length = fitting = 0
     for (size,) in await tx.all(f"history_sizes_{direction}", session_pk, cursor, limit):
         if length >= max_bytes:

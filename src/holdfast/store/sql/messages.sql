@@ -25,8 +25,13 @@ SELECT octet_length(body) FROM messages WHERE session_pk = $1 AND seq < $2 ORDER
 -- name: history_sizes_after
 SELECT octet_length(body) FROM messages WHERE session_pk = $1 AND seq > $2 ORDER BY seq LIMIT $3
 
--- How many there are, and how long they are together: sooner told than the size of each, and than of a page that
--- must be cut at its limit. A session has no gaps.
+-- How many there are, and how long they are together: sooner told than the size of each.
+-- name: history_size_before
+SELECT count(*), coalesce(sum(size), 0) FROM (
+    SELECT octet_length(body) AS size FROM messages WHERE session_pk = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3
+) AS page
+
+-- Sooner still than of a page that must be cut at its limit. A session has no gaps.
 -- name: history_size_after
 SELECT count(*), coalesce(sum(octet_length(body)), 0) FROM messages WHERE session_pk = $1 AND seq > $2 AND seq <= $2 + $3
 
