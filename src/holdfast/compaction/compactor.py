@@ -28,7 +28,7 @@ from holdfast.compaction.strategies import NoCompaction
 from holdfast.compaction.strategy import CompactionStrategy, parameters
 from holdfast.compaction.summaries import Summarizer, SummaryRequest
 from holdfast.compaction.tokens import default_counter
-from holdfast.compaction.validator import validate
+from holdfast.compaction.validator import recounted, validate
 from holdfast.compaction.view import View
 from holdfast.compaction.views import read_view
 from holdfast.errors import RevisionConflict
@@ -105,10 +105,7 @@ class Compactor:
         return plain
 
     def _planned(self, view: View, budget: Budget) -> Proposal | None:
-        try:
-            plan = self._strategy.plan(view, budget, self._counter)
-        except Exception as error:  # a strategy is anybody's code, and its failure changes nothing
-            raise StrategyFailed(self._strategy.name, f"it failed with {error!r}") from error
+        plan = self._plan(view, budget)
         if plan is None:
             if view.tokens > budget.room and not isinstance(self._strategy, NoCompaction):
                 too_large = f"I6: the view takes {view.tokens:,} tokens where {budget.room:,} are allowed"
@@ -116,6 +113,21 @@ class Compactor:
             return None
         plan = msgspec.structs.replace(plan, upto=view.last_seq, aim=budget.aim)
         return Proposal(view, plan, validate(self._strategy.name, view, plan, budget))
+
+    def _plan(self, view: View, budget: Budget) -> Plan | None:
+        """What the strategy plans. It is anybody's code: it may spoil only the view that it is given, is
+        not believed what it counted, and its failure changes nothing, not even an attempt to exit."""
+        try:
+            plan: object = self._strategy.plan(view.copy(), budget, self._counter)
+            if plan is None:
+                return None
+            if not isinstance(plan, Plan):
+                raise TypeError(f"plan() gave a {type(plan).__name__}, and not a Plan")
+            return recounted(view, plan.as_recorded())
+        except msgspec.ValidationError as error:
+            raise StrategyFailed(self._strategy.name, f"its plan cannot be recorded, {error}") from error
+        except BaseException as error:
+            raise StrategyFailed(self._strategy.name, f"it failed with {error!r}") from error
 
     async def _summarized(self, proposal: Proposal) -> Plan:
         try:

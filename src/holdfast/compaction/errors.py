@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors import Conflict, HoldfastError
+from holdfast.model.ids import CompactionId
 
 
 class PlanRefused(HoldfastError):
@@ -26,6 +27,16 @@ class StrategyFailed(HoldfastError):
 
     def __init__(self, strategy: str, reason: str) -> None:
         super().__init__(f"The strategy {strategy!r} made no plan: {reason}. Nothing was changed.")
+
+
+class UnreadableCompaction(HoldfastError):
+    code = "unreadable_compaction"
+
+    def __init__(self, compaction: CompactionId, reason: str) -> None:
+        super().__init__(
+            f"The compaction {compaction} was recorded with edits that nobody can read: {reason}. "
+            "Undo it: the messages are all there."
+        )
 
 
 class SummaryFailed(HoldfastError):

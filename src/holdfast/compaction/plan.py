@@ -8,19 +8,22 @@ The plan that was carried out, with its summaries, is what the store keeps as a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from holdfast.compaction.errors import UnreadableCompaction
 from holdfast.compaction.ranges import Ranges, contains, covers, union, without
 from holdfast.model.records import Compaction
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Fold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ranges: Ranges
-    tokens: int
+    tokens: Count
     """The room for its summary as a message; once that is made, what it takes."""
-    level: int = 0
+    level: Count = 0
     """0 for a summary of messages; one more than the highest among the summaries it condenses."""
     instructions: str | None = None
     """What the summariser is asked to heed besides."""
@@ -30,7 +33,8 @@ class Fold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Replacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     seq: int
     content: dict[str, Any]
-    tokens: int | None = None
+    tokens: Count | None = None
+    """What it takes as a message, where that is known. It is counted again before it is recorded."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,11 +87,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         edits: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return edits
 
+    def as_recorded(self) -> Plan:
+        """The plan as it will be read again; an error where it could not be."""
+        return msgspec.convert(self.edits(), Plan)
+
 
 def plan_of(compaction: Compaction) -> Plan:
     """What a recorded compaction does. One without edits folds its whole range."""
     if compaction.edits:
-        return msgspec.convert(compaction.edits, Plan)
+        try:
+            return msgspec.convert(compaction.edits, Plan)
+        except msgspec.ValidationError as error:
+            raise UnreadableCompaction(compaction.id, str(error)) from None
     whole = ((compaction.first_seq, compaction.last_seq),)
     tokens = compaction.tokens_after or 0
     return Plan(folds=(Fold(ranges=whole, tokens=tokens, summary=compaction.summary),))

@@ -20,13 +20,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Set
 
+import msgspec
+
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.errors import PlanRefused
 from holdfast.compaction.items import Atom, Item
-from holdfast.compaction.plan import Plan
+from holdfast.compaction.plan import Plan, Replacement
 from holdfast.compaction.ranges import Ranges, overlap, ranges_of, size, union, without
 from holdfast.compaction.view import View, answers
+from holdfast.model.content import TextContent, ToolContent, decode_content
 from holdfast.model.message import Message, Role
+from holdfast.model.tokens import TokenCounter, message_tokens
 
 MIN_SAVING = 0.05
 """The share of a view's tokens that a compaction must save. A summary costs a call, and every change
@@ -50,6 +54,23 @@ def validate(strategy: str, view: View, plan: Plan, budget: Budget) -> View:
     if broken:
         raise PlanRefused(strategy, broken)
     return after
+
+
+def recounted(view: View, plan: Plan) -> Plan:
+    """The plan with its replacements counted here, whatever whoever made it says that they take."""
+    shown = {result.item.message.seq: result.item.message for result in view.results}
+    replaced = [
+        msgspec.structs.replace(each, tokens=_tokens(shown[each.seq], each, view.counter))
+        if each.seq in shown
+        else each  # it will be refused
+        for each in plan.replaced
+    ]
+    return msgspec.structs.replace(plan, replaced=tuple(replaced))
+
+
+def _tokens(message: Message, replacement: Replacement, counter: TokenCounter) -> int:
+    content = msgspec.Raw(msgspec.json.encode(replacement.content))
+    return message_tokens(msgspec.structs.replace(message, content_json=content, token_count=None), counter)
 
 
 def malformed(messages: Sequence[Message]) -> Iterator[str]:
@@ -93,13 +114,16 @@ def begins_with_an_answer(messages: Iterable[Message]) -> bool:
 def _ill_aimed(view: View, plan: Plan) -> Iterator[str]:
     """What the plan says about messages that it may not touch (I1, I3, I4, I5)."""
     removals: list[Ranges] = [*(fold.ranges for fold in plan.folds), plan.dropped]
-    if any(union(ranges) != ranges for ranges in removals):
+    if any(first > last for ranges in removals for first, last in ranges) or any(
+        union(ranges) != ranges for ranges in removals
+    ):
         yield "I5: its ranges are not in order, or not the fewest that say the same"
         return
     replaced = ranges_of(each.seq for each in plan.replaced)
     touched = union(replaced, *removals)
-    if not touched:
-        yield "I7: it does nothing"
+    if not touched or not all(fold.ranges for fold in plan.folds):
+        yield "I7: it does nothing, or a fold of it folds nothing"
+        return
     if sum(map(size, removals)) + len(plan.replaced) > size(touched):
         yield "I5: it says two things about one message"
         return
@@ -120,9 +144,29 @@ def _ill_aimed(view: View, plan: Plan) -> Iterator[str]:
                 yield f"I3: messages {_spelled(seqs)} must stay as they are, and would be shortened"
             else:
                 yield "I5: a message that is not shown cannot be shortened"
+    yield from _ill_shortened(view, plan.replaced)
     for atoms in folded[: len(plan.folds)]:
         if len(atoms) == 1 and atoms[0].is_summary:
             yield "I9: a summary alone would be summarised again"
+
+
+def _ill_shortened(view: View, replaced: Sequence[Replacement]) -> Iterator[str]:
+    """What people, the agent and the system said is shown as they said it, or not at all (I5)."""
+    results = {result.item.message.seq: result.item for result in view.results} if replaced else {}
+    if said := ranges_of(each.seq for each in replaced if each.seq not in results):
+        yield f"I5: messages {_spelled(said)} are no results of tools, and would be shown with other words"
+        return
+    shortened = [(results[each.seq], each) for each in replaced]
+    if odd := ranges_of(each.seq for item, each in shortened if not _is_result(item.message, each)):
+        yield f"I5: what would be shown for messages {_spelled(odd)} is no result of a tool"
+    if longer := ranges_of(each.seq for item, each in shortened if (each.tokens or 0) > item.tokens):
+        yield f"I7: messages {_spelled(longer)} would become longer"
+
+
+def _is_result(message: Message, replacement: Replacement) -> bool:
+    content = decode_content(msgspec.json.encode(replacement.content))
+    is_text = isinstance(content, TextContent) and message.tool_call_id is not None
+    return (is_text or isinstance(content, ToolContent)) and not content.open
 
 
 PARTLY = -1

@@ -85,6 +85,15 @@ class View:
     def tokens(self) -> int:
         return sum([item.tokens for item in self.items])
 
+    def copy(self) -> View:
+        """The same view with collections of its own, for somebody who may change them."""
+        layout = msgspec.structs.replace(self.layout, replaced=dict(self.layout.replaced))
+        made = self._composed
+        composed = Composition([*made.items], dict(made.calls), set(made.pending))
+        return View(
+            layout, [*self._stored], self.counter, last_seq=self.last_seq, rev=self.rev, composed=composed
+        )
+
     def after(self, plan: Plan) -> View:
         """The view as the plan would leave it; a summary not yet made takes the room it was given."""
         layout = self.layout.after(plan)
