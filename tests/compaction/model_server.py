@@ -10,16 +10,17 @@ from typing import Any
 class ModelServer:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.keys: list[str] = []
         self.answer: dict[str, Any] = responded("They agreed on PostgreSQL.")
         self.status = 200
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = next(
-            int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length")
-        )
-        self.requests.append(json.loads(await reader.readexactly(length)))
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        named = (line.partition(": ") for line in head.splitlines())
+        fields = {name.lower(): value for name, _, value in named}
+        self.keys.append(fields["authorization"])
+        self.requests.append(json.loads(await reader.readexactly(int(fields["content-length"]))))
         body = json.dumps(self.answer).encode()
         writer.write(
             f"HTTP/1.1 {self.status} OK\r\nContent-Type: application/json\r\n"

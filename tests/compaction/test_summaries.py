@@ -1,20 +1,28 @@
 """Summaries: of the session's own words, and of a model's."""
 
+from typing import Any
+
 import pytest
 
-from holdfast import Message, Store
+from holdfast import Message, NewSession, Store
 from holdfast.compaction.compactor import Compactor
 from holdfast.compaction.errors import SummaryFailed
 from holdfast.compaction.extractive import extract
+from holdfast.compaction.on_demand import compact_on_demand
+from holdfast.compaction.policy import policy_of
 from holdfast.compaction.responses import ResponsesSummarizer
 from holdfast.compaction.strategies import strategy_of
 from holdfast.compaction.tokens import ExactCounter
 from holdfast.compaction.views import read_view
+from holdfast.config import ProviderSettings
+from holdfast.errors import InvalidInput
 from holdfast.model.content import CompactionContent, PlanContent
 from tests.compaction.model_server import model_server, responded
 from tests.compaction.sessions import COUNTER, SMALL, conversation, filled, placed, result
 
 EXACT = ExactCounter()
+
+SUMMARIZE: dict[str, Any] = {"strategy": "summarize"}
 
 TALK = [
     Message.user("Please find out why the login in src/auth/session.py fails for user 4711. It is urgent."),
@@ -128,3 +136,54 @@ async def test_a_model_that_fails_or_is_cut_off_changes_nothing(store: Store, fa
                 session, SMALL
             )
     assert (await store.get_session(session)).compaction_count == 0
+
+
+@pytest.mark.parametrize(
+    ("context", "stored"),
+    [
+        ({"provider": "local", "compaction": SUMMARIZE | {"model": "small"}}, False),
+        ({"provider": "elsewhere", "compaction": SUMMARIZE | {"model": "small", "provider": "local"}}, False),
+        ({"compaction": SUMMARIZE | {"model": "small", "provider": "local"}}, True),
+    ],
+)
+async def test_a_session_is_summarised_at_its_contexts_provider_and_nowhere_else(
+    store: Store, monkeypatch: pytest.MonkeyPatch, context: dict[str, Any], stored: bool
+) -> None:
+    context_id = "0198-stored" if stored else "default"
+    session = await store.create_session(NewSession(agent="default", agent_context_id=context_id))
+    await store.append_messages(session.id, conversation(12))
+    async with model_server() as local, model_server() as other:
+        monkeypatch.setenv("OPENAI_BASE_URL", other.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+        monkeypatch.setenv("LOCAL_KEY", "sk-local")
+        providers = {
+            "local": ProviderSettings(base_url=local.url, api_key_env="LOCAL_KEY"),
+            "elsewhere": ProviderSettings(base_url=other.url),
+        }
+        policy = policy_of(session, {}, {"default": context}, providers)
+        done = await compact_on_demand(store, session, policy)
+        assert done is not None
+        assert done.summary == "They agreed on PostgreSQL."
+        assert (local.keys, other.requests) == (["Bearer sk-local"], [])
+
+
+@pytest.mark.parametrize(
+    ("context", "context_id", "refused"),
+    [
+        ({"provider": "local", "compaction": {"model": "small"}}, "default", r"add \[providers.local\]"),
+        (
+            {"compaction": {"model": "small"}},
+            "0198-stored",
+            "Nobody knows where .*'small' is: add `provider`",
+        ),
+        ({"compaction": {"model": "small"}}, "default", "needs a key: set OPENAI_API_KEY"),
+    ],
+)
+async def test_a_model_whose_server_or_key_is_not_known_is_not_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch, context: dict[str, Any], context_id: str, refused: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    session = await store.create_session(NewSession(agent="default", agent_context_id=context_id))
+    await store.append_messages(session.id, conversation(12))
+    with pytest.raises(InvalidInput, match=refused):
+        await compact_on_demand(store, session, policy_of(session, {}, {"default": context}, {}))

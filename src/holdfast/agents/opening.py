@@ -28,4 +28,5 @@ def open_supervisor(settings: Settings, store: Store, box: QuestionBox | None) -
         box=box,
         limit=settings.workspace.max_sessions,
         limits=Limits(idle=settings.workspace.idle_minutes * 60),
+        providers=settings.providers,
     )

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -35,6 +35,7 @@ from holdfast.agents.terminals import Terminals
 from holdfast.agents.wire import AgentError, ConnectionLost
 from holdfast.agents.workspace import Workspace
 from holdfast.compaction.background import BackgroundCompaction
+from holdfast.compaction.policy import DEFAULT_PROVIDER, NOTHING, CompactionPolicy, Policies
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, SessionNotFound, TurnEnded
 from holdfast.model.content import QuestionContent
 from holdfast.model.ids import RepoId, SessionId
@@ -49,6 +50,9 @@ from holdfast.routing.ending import to_its_end
 from holdfast.store.copying import forked
 from holdfast.store.ids import new_id
 from holdfast.store.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.config import ProviderSettings
 
 log = logging.getLogger("holdfast.agents")
 
@@ -98,6 +102,7 @@ class Supervisor:
         limit: int = MAX_SESSIONS,
         limits: Limits | None = None,
         mcp: bool = True,
+        providers: Mapping[str, ProviderSettings] = NOTHING,
     ) -> None:
         self.catalogue = catalogue
         self.repositories = repositories
@@ -106,9 +111,7 @@ class Supervisor:
         self._box = box
         self._limits = limits or Limits()
         self._mcp = mcp and box is not None and find_spec("mcp") is not None
-        self._compaction = BackgroundCompaction(
-            self._store, lambda session: catalogue[session.agent].compaction
-        )
+        self._compaction = BackgroundCompaction(self._store, _policies(catalogue, providers))
         self._agents: dict[SessionId, LiveAgent] = {}
         self._starting: set[asyncio.Event] = set()
         """One for each agent that is being started; it tells when that is over."""
@@ -506,6 +509,14 @@ def _ways_back(agent: LiveAgent, session: Session, entry: AgentEntry) -> list[st
     if not entry.loads_in_first_minute and opened.startswith(f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"):
         ways = [method for method in ways if method != "load"]
     return ways
+
+
+def _policies(catalogue: Catalogue, providers: Mapping[str, ProviderSettings]) -> Policies:
+    def policy(session: Session) -> CompactionPolicy | None:
+        own = catalogue[session.agent].compaction
+        return own.at(providers, DEFAULT_PROVIDER) if own else None
+
+    return policy
 
 
 def _environment(session: Session, entry: AgentEntry) -> dict[str, str]:

@@ -58,7 +58,7 @@ def compact(
 
     async def act(opened: Store) -> Proposal | Compaction | None:
         found = await opened.get_session(await resolved(opened, session))
-        policy = policy_of(found, settings.agents, settings.contexts)
+        policy = policy_of(found, settings.agents, settings.contexts, settings.providers)
         if strategy or param:
             policy = msgspec.structs.replace(policy, strategy=_spec(policy, strategy, param or []))
         return await (propose_on_demand if plan else compact_on_demand)(opened, found, policy)

@@ -125,15 +125,14 @@ class BackgroundCompaction:
             budget = policy.on_demand(view, standing.token_ratio)
         elif not policy.is_due(view, budget):
             return None
-        summarizer = self._summarizer or policy.summarizer()
-        compactor = Compactor(
-            self._store,
-            policy.planner(),
-            summarizer=summarizer,
-            counter=self._counter,
-            timeout=policy.timeout_seconds,
-        )
         try:
+            compactor = Compactor(
+                self._store,
+                policy.planner(),
+                summarizer=self._summarizer or policy.summarizer(),
+                counter=self._counter,
+                timeout=policy.timeout_seconds,
+            )
             compaction = await compactor.compact(session.id, budget, view)
         except Superseded:
             raise

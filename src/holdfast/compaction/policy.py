@@ -8,9 +8,10 @@ strategy = { name = "summarize", keep_recent_turns = 5 }
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -24,31 +25,51 @@ from holdfast.compaction.view import View
 from holdfast.errors import InvalidInput
 from holdfast.model.session import Session
 
+if TYPE_CHECKING:
+    from holdfast.config import ProviderSettings
+
+DEFAULT_PROVIDER = "default"
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 Policies: TypeAlias = "Callable[[Session], CompactionPolicy | None]"
 """The policy of a session; None for one that is left alone."""
 
 
 def policies_of(
-    agents: Mapping[str, Mapping[str, Any]], contexts: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    agents: Mapping[str, Mapping[str, Any]],
+    contexts: Mapping[str, Mapping[str, Any]] = NOTHING,
+    providers: Mapping[str, ProviderSettings] = NOTHING,
 ) -> Policies:
-    """What the settings say for a session: of its context where a model answers in it, else of its agent."""
-    of_agents, of_contexts = _policies_in(agents), _policies_in(contexts)
+    """What the settings say for a session: of its context where a model answers in it, else of its agent.
+
+    Summaries are written by a model of the provider whose model answers, unless the settings name another.
+    """
+    of_agents = {name: each.at(providers, DEFAULT_PROVIDER) for name, each in _policies_in(agents).items()}
+    of_contexts = {
+        name: each.at(providers, contexts[name].get("provider", DEFAULT_PROVIDER))
+        for name, each in _policies_in(contexts).items()
+    }
+    of_stored = {name: each.at(providers, None) for name, each in _policies_in(contexts).items()}
 
     def policy(session: Session) -> CompactionPolicy | None:
         context = session.agent_context_id
         if context is None:
             return of_agents.get(session.agent)
         # The id of a context that is stored is opaque; its sessions have the context's name for their agent.
-        return of_contexts.get(context if context in contexts else session.agent)
+        return of_contexts.get(context) if context in contexts else of_stored.get(session.agent)
 
     return policy
 
 
 def policy_of(
-    session: Session, agents: Mapping[str, Mapping[str, Any]], contexts: Mapping[str, Mapping[str, Any]]
+    session: Session,
+    agents: Mapping[str, Mapping[str, Any]],
+    contexts: Mapping[str, Mapping[str, Any]],
+    providers: Mapping[str, ProviderSettings],
 ) -> CompactionPolicy:
     """The policy of a session for which the settings need not have one."""
-    return policies_of(agents, contexts)(session) or CompactionPolicy()
+    return policies_of(agents, contexts, providers)(session) or CompactionPolicy()
 
 
 def _policies_in(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, CompactionPolicy]:
@@ -57,6 +78,14 @@ def _policies_in(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Compactio
         for name, table in tables.items()
         if "compaction" in table
     }
+
+
+class ModelServer(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the model that writes summaries is asked."""
+
+    base_url: str | None = None
+    """By default that of OPENAI_BASE_URL, else OpenAI's own."""
+    api_key_env: str = "OPENAI_API_KEY"
 
 
 class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,6 +112,10 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """After how many failures in a row it is not tried again by itself."""
     model: str | None = None
     """The model that writes summaries; none: they are made of the session's own words."""
+    provider: str | None = None
+    """Of `[providers]`: where that model is. By default that of the context, and `default` for an agent."""
+    server: ModelServer | None = None
+    """What the provider is; found by its name."""
 
     def __post_init__(self) -> None:
         for name in ("share", "target"):
@@ -99,6 +132,24 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             return msgspec.convert(table, cls)
         except msgspec.ValidationError as error:
             raise InvalidInput(f"The compaction settings are wrong: {error}.") from None
+
+    def at(self, providers: Mapping[str, ProviderSettings], otherwise: str | None) -> CompactionPolicy:
+        """The policy with its model's server: of the provider that it names, or else of another one.
+
+        What was said in a session is sent there, so it is never guessed.
+        """
+        name = self.provider or otherwise
+        if self.model is None or name is None:
+            return self
+        found = providers.get(name)
+        if found is None and name != DEFAULT_PROVIDER:
+            raise InvalidInput(
+                f"The compaction's model {self.model!r} is at {name!r}: add [providers.{name}]."
+            )
+        server = (
+            ModelServer(base_url=found.base_url, api_key_env=found.api_key_env) if found else ModelServer()
+        )
+        return msgspec.structs.replace(self, server=server)
 
     def budget(self, ratio: float = 1.0) -> Budget:
         """The budget in tokens as we count them; `ratio` is how many the model counts to one of ours."""
@@ -122,9 +173,17 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     def summarizer(self) -> Summarizer:
         if self.model is None:
             return extractive
+        if self.server is None:
+            raise InvalidInput(
+                f"Nobody knows where the compaction's model {self.model!r} is: add `provider`, a name of "
+                "[providers], beside it."
+            )
+        variable = self.server.api_key_env
+        if not (key := os.environ.get(variable)):
+            raise InvalidInput(f"The compaction's model {self.model!r} needs a key: set {variable}.")
         from holdfast.compaction.responses import ResponsesSummarizer
 
-        return ResponsesSummarizer(self.model)
+        return ResponsesSummarizer(self.model, base_url=self.server.base_url, api_key=key)
 
     def is_due(self, view: View, budget: Budget) -> bool:
         """Whether one of the triggers is reached, and the strategy is one that does something."""

@@ -32,7 +32,9 @@ async def open_orchestrator(
         chain_days=execution.chain_days,
     )
     async with (
-        BackgroundCompaction(store.as_system(), policies_of({}, settings.contexts)) as compaction,
+        BackgroundCompaction(
+            store.as_system(), policies_of({}, settings.contexts, settings.providers)
+        ) as compaction,
         Orchestrator(
             store,
             blobs,

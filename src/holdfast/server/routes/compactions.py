@@ -33,7 +33,8 @@ async def compact_session(
 ) -> Response:
     """Shorten what a model is shown of a session. Every message stays stored as it is."""
     session = await view.get_session(session_id, writing=True)
-    policy = policy_of(session, parts.settings.agents, parts.settings.contexts)
+    settings = parts.settings
+    policy = policy_of(session, settings.agents, settings.contexts, settings.providers)
     if body is not None and body.strategy is not None:
         policy = msgspec.structs.replace(policy, strategy=body.strategy)
     done = await compact_on_demand(view, session, policy)
