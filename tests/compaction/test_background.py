@@ -89,7 +89,36 @@ async def test_after_a_run_a_session_that_needs_it_is_compacted_as_its_agent_is_
 async def test_any_of_the_triggers_makes_it_due(store: Store, policy: dict[str, object], due: bool) -> None:
     view = await read_view(store, await filled(store, conversation(10)), COUNTER)
     chosen = CompactionPolicy.of(policy)
-    assert chosen.is_due(view, chosen.budget()) is due
+    assert (chosen.due(view) is not None) is due
+
+
+@pytest.mark.parametrize(
+    "trigger", [{"share": 0.8, "window": 5_000}, {"tokens": 3_000}, {"messages": 60}], ids=str
+)
+async def test_each_trigger_shortens_a_session_with_the_default_strategy(
+    store: Store, trigger: dict[str, Any]
+) -> None:
+    session = await filled(store, conversation(30))
+    policy = CompactionPolicy.of(trigger)
+    before = await read_view(store, session, COUNTER)
+    async with BackgroundCompaction(store, lambda _: policy, counter=COUNTER) as work:
+        work.after_run(session)
+        done = await work.settled(session)
+    assert done is not None
+    after = await read_view(store, session, COUNTER)
+    assert after.tokens <= before.tokens * 0.5
+    assert policy.due(after) is None or "messages" in trigger
+
+
+async def test_a_session_of_too_many_messages_has_fewer_after_some_runs(store: Store) -> None:
+    session = await filled(store, conversation(30))
+    policy = CompactionPolicy(messages=60)
+    async with BackgroundCompaction(store, lambda _: policy, counter=COUNTER) as work:
+        for _ in range(3):
+            await store.append_messages(session, [Message.user("and now?"), Message.agent("so it is")])
+            work.after_run(session)
+            await work.settled(session)
+    assert len((await read_view(store, session, COUNTER)).items) < 60
 
 
 async def test_the_next_message_does_not_wait_for_a_summary(store: Store) -> None:
@@ -198,6 +227,13 @@ async def test_reported_usage_is_learned_and_makes_the_room_smaller(store: Store
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    for wrong in ({"share": 1.5}, {"window": 10, "overhead": 20}, {"strategy": "magic"}, {"colour": "red"}):
+    for wrong in (
+        {"share": 1.5},
+        {"share": 0.5, "target": 0.9},
+        {"share": 0.5, "target": 0.5},
+        {"window": 10, "overhead": 20},
+        {"strategy": "magic"},
+        {"colour": "red"},
+    ):
         with pytest.raises(InvalidInput):
             CompactionPolicy.of(wrong)

@@ -119,11 +119,9 @@ class BackgroundCompaction:
         self, session: Session, policy: CompactionPolicy, *, on_demand: bool
     ) -> Compaction | None:
         standing = SessionStanding.of(session)
-        budget = policy.budget(standing.token_ratio)
         view = await read_view(self._store, session.id, self._counter)
-        if on_demand:
-            budget = policy.on_demand(view, standing.token_ratio)
-        elif not policy.is_due(view, budget):
+        budget = (policy.on_demand if on_demand else policy.due)(view, standing.token_ratio)
+        if budget is None:
             return None
         try:
             compactor = Compactor(

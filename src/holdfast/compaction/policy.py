@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 DEFAULT_PROVIDER = "default"
 
+DEFAULT_TARGET = 0.5
+DEFAULT_OF_SHARE = 0.625
+"""The target where none is given: a half, which is this much of the share that is usual."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Policies: TypeAlias = "Callable[[Session], CompactionPolicy | None]"
@@ -103,8 +107,9 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Compact once the view takes so many tokens."""
     messages: int | None = None
     """Compact once the view has so many messages."""
-    target: float = 0.5
-    """The share of the room that a compaction leaves filled, or less."""
+    target: float | None = None
+    """What a compaction leaves, or less: of the room, of `tokens`, or of what so many messages took,
+    whichever called for it. By default a half, and less than `share` in any case."""
     after_run: bool = True
     """Whether it happens by itself after a run, or only on demand."""
     timeout_seconds: float = TIMEOUT_SECONDS
@@ -121,6 +126,11 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         for name in ("share", "target"):
             if (value := getattr(self, name)) is not None and not 0 < value <= 1:
                 raise InvalidInput(f"The compaction's {name} is more than 0 and at most 1; it is {value}.")
+        if self.share is not None and self.filled >= self.share:
+            raise InvalidInput(
+                f"A compaction at a share of {self.share} must leave less of it than {self.target}: give a "
+                "smaller target."
+            )
         if self.failures < 1 or self.timeout_seconds <= 0:
             raise InvalidInput("A compaction may fail at least once, and take some time.")
         self.budget()
@@ -151,6 +161,13 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         )
         return msgspec.structs.replace(self, server=server)
 
+    @property
+    def filled(self) -> float:
+        """The target, given or not."""
+        if self.target is not None:
+            return self.target
+        return DEFAULT_TARGET if self.share is None else min(DEFAULT_TARGET, self.share * DEFAULT_OF_SHARE)
+
     def budget(self, ratio: float = 1.0) -> Budget:
         """The budget in tokens as we count them; `ratio` is how many the model counts to one of ours."""
         reserve = min(self.reserve, self.window // 4)
@@ -159,7 +176,7 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             window=self.window,
             reserve=reserve,
             overhead=self.overhead,
-            target=max(1, int(whole.room * self.target)),
+            target=max(1, int(whole.room * self.filled)),
         ).calibrated(ratio)
 
     def on_demand(self, view: View, ratio: float = 1.0) -> Budget:
@@ -185,13 +202,16 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
         return ResponsesSummarizer(self.model, base_url=self.server.base_url, api_key=key)
 
-    def is_due(self, view: View, budget: Budget) -> bool:
-        """Whether one of the triggers is reached, and the strategy is one that does something."""
+    def due(self, view: View, ratio: float = 1.0) -> Budget | None:
+        """The budget of a compaction that a trigger calls for, with its aim; None where none does."""
         if isinstance(self.planner(), NoCompaction):
-            return False
-        limits = [
-            (view.tokens, None if self.share is None else int(budget.room * self.share)),
-            (view.tokens, self.tokens),
-            (len(view.items), self.messages),
-        ]
-        return any(limit is not None and value >= limit for value, limit in limits)
+            return None
+        budget = self.budget(ratio)
+        aims: list[float] = []
+        if self.share is not None and view.tokens >= int(budget.room * self.share):
+            aims.append(budget.aim)
+        if self.tokens is not None and view.tokens >= self.tokens:
+            aims.append(self.tokens * self.filled)
+        if self.messages is not None and len(view.items) >= self.messages:
+            aims.append(view.tokens * self.filled)
+        return msgspec.structs.replace(budget, target=max(1, int(min(aims)))) if aims else None
