@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from holdfast import Message
@@ -16,6 +17,7 @@ from holdfast.execution.chain import MARGIN
 from holdfast.execution.demo import DemoModel
 from holdfast.execution.orchestrator import Orchestrator
 from holdfast.execution.replay import replay
+from holdfast.execution.reported import counted_tokens
 from holdfast.model.ids import SessionId
 from tests.execution.worlds import World, asked, file, said
 
@@ -145,6 +147,29 @@ async def test_a_compacted_session_goes_on_from_what_is_left(world: World) -> No
     assert texts[-1] == "user: [MODE: ask]\n\n[INSTRUCTION]\nLast"
     assert (await replay(world.store, world.blobs, answer.session_id, answer.turn_id)).identical
     assert folded.first_seq == 1
+
+
+async def test_files_that_are_sent_again_with_every_request_count_as_long_as_they_are(world: World) -> None:
+    policy = {"window": 8_000, "reserve": 0, "strategy": {"name": "summarize", "keep_recent_turns": 1}}
+    policies = policies_of({}, {"default": {"compaction": policy}})
+    async with (
+        BackgroundCompaction(world.store.as_system(), policies, counter=EstimatingCounter()) as compaction,
+        world.orchestrator(chains=False, compaction=compaction) as orchestrator,
+    ):
+        session_id: SessionId | None = None
+        for number in range(3):
+            sent = file(f"part_{number}.md", f"line {number} of a long file\n" * 400)
+            look = asked("Look", session_id=session_id, active_files=(sent,))
+            session_id = (await orchestrator.execute(world.store, look)).session_id
+            await compaction.settled(session_id)
+        assert session_id is not None
+        (folded, *_) = await world.store.list_compactions(session_id)
+        await orchestrator.execute(world.store, asked("Last", session_id=session_id))
+    whole = counted_tokens(msgspec.json.encode(world.model.requests[2]), EstimatingCounter())
+    assert folded.tokens_before is not None
+    assert whole is not None
+    assert folded.tokens_before >= whole  # with the answer, too
+    assert "line 0 of a long file" not in "\n".join(said(world.model.requests[-1]))
 
 
 @pytest.mark.parametrize("chains", [True, False])

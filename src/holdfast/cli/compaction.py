@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.blobs import open_blobs
 from holdfast.cli.finding import SHORT, SessionArgument, meant, resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.transcript import Transcript
@@ -25,6 +26,7 @@ from holdfast.compaction.view import View
 from holdfast.compaction.views import expand as expanded
 from holdfast.compaction.views import read_view
 from holdfast.errors import InvalidInput, NotFound
+from holdfast.execution.reported import weighed_as_sent
 from holdfast.model.ids import CompactionId, MessageId, SessionId
 from holdfast.model.message import Message
 from holdfast.model.records import Compaction
@@ -61,7 +63,8 @@ def compact(
         policy = policy_of(found, settings.agents, settings.contexts, settings.providers)
         if strategy or param:
             policy = msgspec.structs.replace(policy, strategy=_spec(policy, strategy, param or []))
-        return await (propose_on_demand if plan else compact_on_demand)(opened, found, policy)
+        weigh = weighed_as_sent(opened, open_blobs(settings.blobs_url), found)
+        return await (propose_on_demand if plan else compact_on_demand)(opened, found, policy, weigh)
 
     done = with_store(settings, act)
     if done is None:

@@ -24,7 +24,7 @@ from holdfast.compaction.policy import CompactionPolicy, Policies
 from holdfast.compaction.standing import SessionStanding
 from holdfast.compaction.summaries import Summarizer
 from holdfast.compaction.tokens import default_counter
-from holdfast.compaction.views import read_view
+from holdfast.compaction.views import Weigh, read_view
 from holdfast.errors import HoldfastError
 from holdfast.model.ids import SessionId
 from holdfast.model.records import Compaction
@@ -54,10 +54,12 @@ class BackgroundCompaction:
         self._counter = counter or default_counter()
         self._running: dict[SessionId, asyncio.Task[Compaction | None]] = {}
 
-    def after_run(self, session_id: SessionId, report: Report | None = None) -> None:
+    def after_run(
+        self, session_id: SessionId, report: Report | None = None, weigh: Weigh | None = None
+    ) -> None:
         """See to the session in the background, unless that is under way; learn from a report first."""
         if session_id not in self._running:
-            task = asyncio.get_running_loop().create_task(self._see_to(session_id, report))
+            task = asyncio.get_running_loop().create_task(self._see_to(session_id, report, weigh))
             self._running[session_id] = task
             task.add_done_callback(lambda _: self._running.pop(session_id, None))
 
@@ -76,7 +78,7 @@ class BackgroundCompaction:
         """Compact a session now, whether or not it is due and whatever happened before."""
         session = await self._store.get_session(session_id)
         policy = self._policies(session) or CompactionPolicy()
-        return await self._compact(session, policy, on_demand=True)
+        return await self._compact(session, policy, None, on_demand=True)
 
     async def report_usage(self, session_id: SessionId, counted: int, reported: int) -> None:
         """Learn from the tokens that a model reported for a view that was counted."""
@@ -99,7 +101,9 @@ class BackgroundCompaction:
     ) -> None:
         await self.close()
 
-    async def _see_to(self, session_id: SessionId, report: Report | None) -> Compaction | None:
+    async def _see_to(
+        self, session_id: SessionId, report: Report | None, weigh: Weigh | None
+    ) -> Compaction | None:
         try:
             session = await self._store.get_session(session_id)
             policy = self._policies(session)
@@ -108,7 +112,7 @@ class BackgroundCompaction:
             if report is not None and (usage := await report(self._counter)):
                 await self.report_usage(session_id, *usage)
                 session = await self._store.get_session(session_id)
-            return await self._compact(session, policy, on_demand=False)
+            return await self._compact(session, policy, weigh, on_demand=False)
         except Superseded:
             log.debug("session %s was compacted by somebody else", session_id)
         except Exception as error:  # nobody waits for this task, so it is told here or nowhere
@@ -116,10 +120,10 @@ class BackgroundCompaction:
         return None
 
     async def _compact(
-        self, session: Session, policy: CompactionPolicy, *, on_demand: bool
+        self, session: Session, policy: CompactionPolicy, weigh: Weigh | None, *, on_demand: bool
     ) -> Compaction | None:
         standing = SessionStanding.of(session)
-        view = await read_view(self._store, session.id, self._counter)
+        view = await read_view(self._store, session.id, self._counter, weigh=weigh)
         budget = (policy.on_demand if on_demand else policy.due)(view, standing.token_ratio)
         if budget is None:
             return None

@@ -10,15 +10,17 @@ from holdfast.compaction.policy import CompactionPolicy
 from holdfast.compaction.standing import SessionStanding
 from holdfast.compaction.tokens import default_counter
 from holdfast.compaction.view import View
-from holdfast.compaction.views import read_view
+from holdfast.compaction.views import Weigh, read_view
 from holdfast.model.records import Compaction
 from holdfast.model.session import Session, SessionPatch
 from holdfast.store.store import Store
 
 
-async def compact_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Compaction | None:
+async def compact_on_demand(
+    store: Store, session: Session, policy: CompactionPolicy, weigh: Weigh | None = None
+) -> Compaction | None:
     """Shorten what a model is shown of a session; None when there is nothing to gain."""
-    compactor, budget, view = await _prepared(store, session, policy)
+    compactor, budget, view = await _prepared(store, session, policy, weigh)
     compaction = await compactor.compact(session.id, budget, view)
     await start_afresh(store, session)
     return compaction
@@ -32,17 +34,19 @@ async def start_afresh(store: Store, session: Session) -> None:
         await store.patch(session.id, SessionPatch(custom=fresh.custom()))
 
 
-async def propose_on_demand(store: Store, session: Session, policy: CompactionPolicy) -> Proposal | None:
+async def propose_on_demand(
+    store: Store, session: Session, policy: CompactionPolicy, weigh: Weigh | None = None
+) -> Proposal | None:
     """What `compact_on_demand` would do. Nothing is written, and no summary made."""
-    compactor, budget, view = await _prepared(store, session, policy)
+    compactor, budget, view = await _prepared(store, session, policy, weigh)
     return await compactor.propose(session.id, budget, view)
 
 
 async def _prepared(
-    store: Store, session: Session, policy: CompactionPolicy
+    store: Store, session: Session, policy: CompactionPolicy, weigh: Weigh | None
 ) -> tuple[Compactor, Budget, View]:
     counter = default_counter()
-    view = await read_view(store, session.id, counter)
+    view = await read_view(store, session.id, counter, weigh=weigh)
     compactor = Compactor(
         store,
         policy.planner(),

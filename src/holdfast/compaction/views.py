@@ -6,7 +6,8 @@ everything a record speaks of, so what is read is always a view that the session
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeAlias
 
 from holdfast.compaction.layout import chain_in_effect, chain_to, layout_of
 from holdfast.compaction.plan import plan_of
@@ -21,12 +22,17 @@ from holdfast.store.options import MAX_PAGE
 from holdfast.store.store import Store
 
 
+Weigh: TypeAlias = Callable[[Sequence[Message], TokenCounter], Awaitable[Sequence[Message]]]
+"""Messages with the tokens that they take where they are sent, if that is more than what they say."""
+
+
 async def read_view(
     store: Store,
     ref: SessionRef,
     counter: TokenCounter,
     *,
     at: CompactionId | None = None,
+    weigh: Weigh | None = None,
 ) -> View:
     """What a model is shown of a session: now, or as one of its compactions leaves it (`at`).
 
@@ -36,7 +42,9 @@ async def read_view(
     session, outlines = await store.compaction_outlines(ref)
     chain = chain_in_effect(outlines) if at is None else chain_to(outlines, at)
     layout = layout_of(await _that_matter(store, ref, chain))
-    stored = await _read(store, ref, layout.shown(session.message_count))
+    stored: Sequence[Message] = await _read(store, ref, layout.shown(session.message_count))
+    if weigh is not None:
+        stored = await weigh(stored, counter)
     return View(layout, stored, counter, last_seq=session.message_count, rev=session.rev)
 
 

@@ -29,7 +29,7 @@ from holdfast.execution.events import Stage, Tell
 from holdfast.execution.input import ActiveFile, ExecutionInput, Mode
 from holdfast.execution.recovery import Recovery
 from holdfast.execution.repeating import ended_turn, request_hash
-from holdfast.execution.reported import report_of
+from holdfast.execution.reported import report_of, weighed_as_sent
 from holdfast.execution.request import Parameters
 from holdfast.execution.resolving import new_session, resolved_contexts, search_filter
 from holdfast.execution.responses import Provider
@@ -398,7 +398,11 @@ class Orchestrator:
         if completed and session.last_model != ended.openai_model:
             await self._store.patch(session.id, SessionPatch(last_model=ended.openai_model))
         if completed and self._compaction is not None:
-            self._compaction.after_run(session.id, report_of(self._blobs, session, ended))
+            self._compaction.after_run(
+                session.id,
+                report_of(self._blobs, session, ended),
+                weighed_as_sent(self._store, self._blobs, session),
+            )
 
     async def _earlier(self, view: Store, wanted: ExecutionKey) -> Running | None:
         """The same call, made before; its answer is waited for while its turn is pending."""

@@ -1,17 +1,27 @@
-"""What a model reported to have taken in, beside what we count of what it was sent."""
+"""What a model was sent of a session, counted by us and as the model reported.
+
+A turn that a model answered is told again with the files and chunks that were sent for it
+(`history`), and so takes more of the window than the words that were typed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from holdfast.blobs import Blobs, blob_id_of
+from holdfast.blobs import BlobNotFound, Blobs, blob_id_of
 from holdfast.compaction.background import Report
+from holdfast.compaction.views import Weigh
+from holdfast.execution.request import own_item
+from holdfast.model.message import Message, Role
 from holdfast.model.session import Session
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
 from holdfast.model.turn import Turn
+from holdfast.store.store import Store
 
 
 def report_of(blobs: Blobs, session: Session, turn: Turn) -> Report:
@@ -26,6 +36,33 @@ def report_of(blobs: Blobs, session: Session, turn: Turn) -> Report:
         return None if counted is None else (counted, turn.usage.input)
 
     return report
+
+
+def weighed_as_sent(store: Store, blobs: Blobs, session: Session) -> Weigh:
+    """A person's words with the tokens of the whole part that was sent with them."""
+
+    async def weigh(messages: Sequence[Message], counter: TokenCounter) -> Sequence[Message]:
+        turns = {each.id: each async for each in store.every_turn(session.id) if _sent_more(each)}
+        weighed = list(messages) if turns else messages
+        for place, message in enumerate(messages):
+            turn = turns.get(message.turn_id) if message.turn_id else None
+            blob = blob_id_of(turn.openai_request_payload_url or "") if turn else None
+            if blob is not None and message.role is Role.USER:
+                with suppress(BlobNotFound):  # then it cannot be sent again either
+                    request = await blobs.get(session.organization, blob)
+                    tokens = await asyncio.to_thread(_own_tokens, request, counter)
+                    weighed[place] = msgspec.structs.replace(message, token_count=tokens)
+        return weighed
+
+    return weigh
+
+
+def _sent_more(turn: Turn) -> bool:
+    return turn.recipe is not None and bool(turn.active_file_refs or turn.chunk_refs)
+
+
+def _own_tokens(request: bytes, counter: TokenCounter) -> int:
+    return sum(counter.count(part["text"]) for part in own_item(request)["content"]) + MESSAGE_OVERHEAD
 
 
 def counted_tokens(request: bytes, counter: TokenCounter) -> int | None:

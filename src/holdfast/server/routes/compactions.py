@@ -12,6 +12,7 @@ from starlette.responses import Response
 from holdfast.compaction.on_demand import compact_on_demand
 from holdfast.compaction.policy import policy_of
 from holdfast.compaction.strategies import STRATEGIES
+from holdfast.execution.reported import weighed_as_sent
 from holdfast.model.ids import CompactionId
 from holdfast.server import shapes
 from holdfast.server.routes.common import UUID, Body, PartsOf, SessionPath, View, answers, rendered
@@ -37,7 +38,8 @@ async def compact_session(
     policy = policy_of(session, settings.agents, settings.contexts, settings.providers)
     if body is not None and body.strategy is not None:
         policy = msgspec.structs.replace(policy, strategy=body.strategy)
-    done = await compact_on_demand(view, session, policy)
+    weigh = weighed_as_sent(view, parts.blobs, session)
+    done = await compact_on_demand(view, session, policy, weigh)
     await view.audit("session.compact", "done", subject=session.id)
     return rendered(shapes.Compacted(compaction=None if done is None else shapes.Compaction.of(done)))
 
