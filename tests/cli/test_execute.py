@@ -195,3 +195,15 @@ def test_the_demo_model_says_how_to_ask_it(cli: Cli) -> None:
             f"holdfast: Cannot listen on port {port}: Address already in use. Give another one with --port.\n"
         )
     assert "export OPENAI_BASE_URL=http://127.0.0.1:" in shown[2]
+
+
+async def test_a_session_that_needs_it_is_compacted_before_the_command_ends(cli: Cli) -> None:
+    (cli.home / "holdfast.toml").write_text(
+        "[contexts.default.compaction]\nmessages = 4\n"
+        'strategy = { name = "hard_clear", keep_recent = 2 }\n'
+    )
+    session = answered(cli, "One")["sessionId"]
+    answered(cli, "--session", session, "Two")
+    async with open_store(f"sqlite:///{cli.environment['HOLDFAST_DATA_DIR']}/holdfast.db") as store:
+        (done,) = await store.list_compactions(session)
+    assert done.strategy == "hard_clear"

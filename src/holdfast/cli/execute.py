@@ -38,7 +38,7 @@ from holdfast.execution.opening import context_source, open_orchestrator
 from holdfast.execution.orchestrator import Orchestrator
 from holdfast.execution.replay import Replay
 from holdfast.execution.replay import replay as replayed
-from holdfast.model.ids import TurnId
+from holdfast.model.ids import SessionId, TurnId
 from holdfast.questions.shown import harmless
 from holdfast.retrieval import open_retrieval
 from holdfast.server.shapes import Contexts
@@ -162,6 +162,10 @@ def demo_model(
             model.wait()
 
 
+SETTLING_SECONDS = 60.0
+"""How long this process stays after the answer for the session to be compacted, if that is due."""
+
+
 class Executing(Protocol):
     def execute(
         self, request: dict[str, Any], *, key: str | None
@@ -174,6 +178,7 @@ class OwnExecution:
     def __init__(self, orchestrator: Orchestrator, store: Store) -> None:
         self._orchestrator = orchestrator
         self._store = store
+        self._answered: SessionId | None = None
 
     async def execute(
         self, request: dict[str, Any], *, key: str | None
@@ -184,7 +189,16 @@ class OwnExecution:
         running.add_done_callback(lambda _: told.put_nowait(None))
         while (event := await told.get()) is not None:
             yield event
-        yield await running
+        answer = await running
+        self._answered = answer.session_id
+        yield answer
+
+    async def settled(self) -> None:
+        """Stay until what the answer called for is done: there is no server that would go on."""
+        if self._answered is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLING_SECONDS):
+                    await self._orchestrator.settled(self._answered)
 
 
 @asynccontextmanager
@@ -207,7 +221,9 @@ async def _reached(settings: Settings) -> AsyncIterator[Executing]:
         retrieval = await open_retrieval(settings)
         try:
             async with open_orchestrator(settings, store, blobs, retrieval) as orchestrator:
-                yield OwnExecution(orchestrator, store)
+                execution = OwnExecution(orchestrator, store)
+                yield execution
+                await execution.settled()
         finally:
             await retrieval.close()
 
@@ -229,11 +245,12 @@ async def _execute(
                         status.stop()
                         sys.stdout.write(harmless(event.text))
                         sys.stdout.flush()
-    assert answer is not None
-    if as_json:
-        typer.echo(msgspec.json.encode(answer).decode())
-    else:
-        _print_rest(answer, notes)
+        assert answer is not None
+        if as_json:
+            typer.echo(msgspec.json.encode(answer).decode())
+        else:
+            _print_rest(answer, notes)
+        sys.stdout.flush()
     return answer
 
 

@@ -217,6 +217,11 @@ class Orchestrator:
         """A new session with the same model, which knows what was said in the first."""
         return await forked(self._store, view, await view.get_session(session_id))
 
+    async def settled(self, session_id: SessionId) -> None:
+        """Wait until the session is compacted, where its last turn called for that."""
+        if self._compaction is not None:
+            await self._compaction.settled(session_id)
+
     async def close(self) -> None:
         """Give running turns a moment to end, then fail them."""
         self._closing = True
