@@ -12,7 +12,9 @@ from holdfast.compaction.compactor import TIMEOUT_SECONDS, Compactor
 from holdfast.compaction.errors import PlanRefused, StrategyFailed, SummaryFailed, Superseded
 from holdfast.compaction.extractive import extractive
 from holdfast.compaction.items import Kind
+from holdfast.compaction.on_demand import compact_on_demand
 from holdfast.compaction.plan import Fold, Plan, Replacement
+from holdfast.compaction.policy import CompactionPolicy
 from holdfast.compaction.strategies import STRATEGIES, strategy_of
 from holdfast.compaction.summaries import SummaryRequest
 from holdfast.compaction.validator import validate
@@ -215,6 +217,15 @@ async def test_compacting_again_without_anything_new_records_nothing(store: Stor
         count = (await store.get_session(session)).compaction_count
         assert await compactor.compact(session, SMALL) is None, name
         assert (await store.get_session(session)).compaction_count == count
+
+
+async def test_asking_for_a_compaction_again_without_anything_new_records_nothing(store: Store) -> None:
+    session = await filled(store, conversation(30))
+    policy = CompactionPolicy()
+    done = [await compact_on_demand(store, await store.get_session(session), policy) for _ in range(4)]
+    assert [each is not None for each in done] == [True, False, False, False]
+    await store.append_messages(session, conversation(30)[1:])
+    assert await compact_on_demand(store, await store.get_session(session), policy) is not None
 
 
 async def test_a_compacted_session_is_compacted_until_something_is_said(store: Store) -> None:

@@ -74,7 +74,7 @@ class Compactor:
     async def propose(self, ref: SessionRef, budget: Budget, view: View | None = None) -> Proposal | None:
         """What compacting would do; None when there is nothing to gain. Nothing is written."""
         view = view or await self.view(ref)
-        if self._knows(view, budget):
+        if view.tokens <= budget.room and self._left(view):
             return None
         try:
             async with asyncio.timeout(self._timeout):
@@ -91,13 +91,12 @@ class Compactor:
         summarized = await self._summarized(proposal)
         return await self._commit(ref, proposal.before, summarized, budget)
 
-    def _knows(self, view: View, budget: Budget) -> bool:
-        """Whether the view is what this very strategy left with this aim, and nothing was said since."""
+    def _left(self, view: View) -> bool:
+        """Whether the view is what this very strategy left, and nothing was said since."""
         head = view.layout.head
         if head is None or (head.strategy, head.params) != (self._strategy.name, self._parameters):
             return False
-        plan = plan_of(head)
-        return plan.upto == view.last_seq and plan.aim <= budget.aim
+        return plan_of(head).upto == view.last_seq
 
     @property
     def _parameters(self) -> dict[str, object]:
@@ -111,7 +110,7 @@ class Compactor:
                 too_large = f"I6: the view takes {view.tokens:,} tokens where {budget.room:,} are allowed"
                 raise PlanRefused(self._strategy.name, [f"{too_large}, and it finds nothing to leave out"])
             return None
-        plan = msgspec.structs.replace(plan, upto=view.last_seq, aim=budget.aim)
+        plan = msgspec.structs.replace(plan, upto=view.last_seq)
         return Proposal(view, plan, validate(self._strategy.name, view, plan, budget))
 
     def _plan(self, view: View, budget: Budget) -> Plan | None:

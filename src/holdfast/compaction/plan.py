@@ -43,8 +43,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dropped: Ranges = ()
     upto: int = 0
     """The last message there was when it was planned."""
-    aim: int = 0
-    """How small the view was to become."""
 
     @property
     def removed(self) -> Ranges:
