@@ -1,6 +1,7 @@
 """A strategy is anybody's code: what it does wrong changes no session and ends no process."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from holdfast.compaction.budget import Budget
 from holdfast.compaction.compactor import Compactor
 from holdfast.compaction.errors import PlanRefused, StrategyFailed, UnreadableCompaction
 from holdfast.compaction.plan import Fold, Plan, Replacement
+from holdfast.compaction.strategies import SlidingWindow
 from holdfast.compaction.view import View
 from holdfast.compaction.views import read_view
 from tests.compaction.sessions import COUNTER, calling, conversation, filled, result
@@ -167,3 +169,37 @@ async def test_a_record_that_nobody_can_read_is_named_and_can_be_undone(store: S
         await read_view(store, session, COUNTER)
     await store.undo_compaction(session, done.id)
     assert len((await read_view(store, session, COUNTER)).messages) == 21
+
+
+@dataclass
+class Dataclassed:
+    keep: int
+    name = "kept"
+    version = 1
+
+    def plan(self, view: View, budget: Budget, counter: Any) -> Plan | None:
+        return SlidingWindow(max_messages=self.keep).plan(view, budget, counter)
+
+
+class Plain(Dataclassed):
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+
+
+class Opaque(Plain):
+    def __init__(self, keep: int) -> None:
+        super().__init__(keep)
+        self.lock = object()
+
+
+@pytest.mark.parametrize("kind", [Dataclassed, Plain, Opaque])
+async def test_a_strategy_set_up_in_another_way_is_another_one(
+    store: Store, kind: Callable[[int], Dataclassed]
+) -> None:
+    session = await filled(store, conversation(12))
+    first = await Compactor(store, kind(24), counter=COUNTER).compact(session, AMPLE)
+    second = await Compactor(store, kind(8), counter=COUNTER).compact(session, AMPLE)
+    assert first is not None
+    assert second is not None
+    assert (first.params.get("keep"), second.params.get("keep")) in ((24, 8), (None, None))
+    assert await Compactor(store, kind(8), counter=COUNTER).compact(session, AMPLE) is None

@@ -93,15 +93,10 @@ class Compactor:
 
     def _left(self, view: View) -> bool:
         """Whether the view is what this very strategy left, and nothing was said since."""
-        head = view.layout.head
-        if head is None or (head.strategy, head.params) != (self._strategy.name, self._parameters):
+        head, known = view.layout.head, parameters(self._strategy)
+        if head is None or known is None or (head.strategy, head.params) != (self._strategy.name, known):
             return False
         return plan_of(head).upto == view.last_seq
-
-    @property
-    def _parameters(self) -> dict[str, object]:
-        plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(parameters(self._strategy)))
-        return plain
 
     def _planned(self, view: View, budget: Budget) -> Proposal | None:
         plan = self._plan(view, budget)
@@ -163,7 +158,7 @@ class Compactor:
             first_seq=touched[0][0],
             last_seq=touched[-1][1],
             strategy=self._strategy.name,
-            params=self._parameters,
+            params=parameters(self._strategy) or {"version": self._strategy.version},
             summary=plan.summary,
             tokens_before=view.tokens,
             tokens_after=after.tokens,

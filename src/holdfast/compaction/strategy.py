@@ -39,9 +39,13 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     version: ClassVar[int] = 1
 
 
-def parameters(strategy: CompactionStrategy) -> dict[str, Any]:
-    """What is recorded of a strategy beside its name."""
-    fields = msgspec.to_builtins(strategy) if isinstance(strategy, msgspec.Struct) else {}
+def parameters(strategy: CompactionStrategy) -> dict[str, Any] | None:
+    """What is recorded of a strategy beside its name; None where nobody can tell how it was set up."""
+    try:
+        own = strategy if isinstance(strategy, msgspec.Struct) else vars(strategy)
+        fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(own))
+    except (TypeError, ValueError, RecursionError):  # it has no fields, or they are not JSON
+        return None
     return {"version": strategy.version} | fields
 
 
