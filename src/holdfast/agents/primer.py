@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.compaction.items import is_note
 from holdfast.compaction.layout import chain_in_effect
 from holdfast.compaction.tokens import EstimatingCounter
 from holdfast.compaction.views import read_view
@@ -97,7 +98,7 @@ async def _newest_first(
 
 def _line(message: Message) -> str:
     match message.content:
-        case TextContent(text=text) if text and message.role in ("user", "agent"):
+        case TextContent(text=text) if text and message.role in ("user", "agent") and not is_note(message):
             return f"{message.role.value}: {text}"
         case ToolContent() as tool:
             return f"tool: {tool.title or tool.tool} ({tool.status or 'completed'})"

@@ -12,6 +12,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from holdfast.compaction.items import is_note
 from holdfast.compaction.summaries import SummaryRequest
 from holdfast.model.content import CompactionContent, PlanContent, TextContent, ToolContent
 from holdfast.model.message import Message, Role
@@ -115,7 +116,7 @@ def _lines(message: Message, plan: Message | None) -> Iterator[tuple[str, str]]:
     match message.content:
         case CompactionContent(summary=summary):
             yield from _sections(summary)
-        case TextContent(text=text) if message.role is not Role.TOOL:
+        case TextContent(text=text) if message.role is not Role.TOOL and not is_note(message):
             yield from _of_text(text, asked=message.role is Role.USER)
         case PlanContent(steps=steps):
             for step in steps if message is plan else ():

@@ -24,6 +24,15 @@ class Kind(StrEnum):
 STORED, SHORTENED, SUMMARY, SYNTHETIC = Kind
 
 
+NOTE_OF_CALL = "resultOf"
+"""In the metadata of a note: the call whose result it tells, apart from the call."""
+
+
+def is_note(message: Message) -> bool:
+    """Whether it tells a tool's result, in the role of a user: nobody said it."""
+    return NOTE_OF_CALL in message.metadata
+
+
 class Item(msgspec.Struct, frozen=True, gc=False):  # there are many, and none can refer to itself
     message: Message
     tokens: int

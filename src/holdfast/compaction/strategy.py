@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import msgspec
 
 from holdfast.compaction.budget import Budget
-from holdfast.compaction.items import Atom
+from holdfast.compaction.items import STORED, Atom, Item
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.ranges import Ranges, union
 from holdfast.compaction.validator import MIN_SAVING
@@ -75,7 +75,7 @@ class Keep(msgspec.Struct, frozen=True):
                 place -= 1
             yield place
         if self.turns is not None:
-            said = [n for n, item in enumerate(view.items) if item.message.role is Role.USER]
+            said = [n for n, item in enumerate(view.items) if _is_said(item)]
             yield said[-self.turns] if 0 < self.turns <= len(said) else (0 if self.turns else end)
 
 
@@ -116,7 +116,12 @@ def from_a_beginning(view: View, taken: Sequence[Atom]) -> list[Atom]:
 
 
 def _begins(atom: Atom) -> bool:
-    return atom.is_summary or atom.items[0].message.role is Role.USER
+    return atom.is_summary or _is_said(atom.items[0])
+
+
+def _is_said(item: Item) -> bool:
+    """Whether a person said it; summaries and notes of results have that role, too."""
+    return item.kind is STORED and item.message.role is Role.USER
 
 
 def together(atoms: Sequence[Atom]) -> Ranges:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.compaction.items import is_note
 from holdfast.compaction.tool_results import OUTPUT_LIMIT, cut_in_the_middle
 from holdfast.model.content import CompactionContent, ThoughtContent, ToolContent
 from holdfast.model.message import Message, Role
@@ -45,9 +46,10 @@ def _line(message: Message) -> str:
             return f"tool {tool.title or tool.tool} {_json(tool.args)} ({tool.status or 'completed'}): {said}"
         case _:
             text = shown_text(message)
-            if message.role is Role.TOOL:
+            role = Role.TOOL if is_note(message) else message.role
+            if role is Role.TOOL:
                 text = cut_in_the_middle(text, OUTPUT_LIMIT)
-            return f"{message.role.value}: {text}{calls}"
+            return f"{role.value}: {text}{calls}"
 
 
 def _json(value: object) -> str:

@@ -24,7 +24,7 @@ import msgspec
 
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.errors import PlanRefused
-from holdfast.compaction.items import Atom, Item
+from holdfast.compaction.items import Atom, Item, is_note
 from holdfast.compaction.plan import Plan, Replacement
 from holdfast.compaction.ranges import Ranges, overlap, ranges_of, size, union, without
 from holdfast.compaction.view import View, answers
@@ -92,7 +92,8 @@ def malformed(messages: Sequence[Message]) -> Iterator[str]:
             unanswered.discard(call_id)
             continue
         waiting += sorted(unanswered)
-        if waiting and not message.tool_calls and (message.role is _USER or message.role is _AGENT):
+        said = (message.role is _USER or message.role is _AGENT) and not is_note(message)
+        if waiting and said and not message.tool_calls:
             for call_id in waiting:
                 yield f"I1: the call {call_id!r} is not answered before message {message.seq}"
             waiting.clear()
@@ -106,7 +107,7 @@ def begins_with_an_answer(messages: Iterable[Message]) -> bool:
     for message in messages:
         if message.role is _AGENT:
             return True
-        if message.role is _USER or message.content_type == "compaction":
+        if message.role is _USER and not is_note(message):
             return False
     return False
 

@@ -20,7 +20,7 @@ from operator import attrgetter
 
 import msgspec
 
-from holdfast.compaction.items import SHORTENED, STORED, SUMMARY, SYNTHETIC, Atom, Item
+from holdfast.compaction.items import NOTE_OF_CALL, SHORTENED, STORED, SUMMARY, SYNTHETIC, Atom, Item
 from holdfast.compaction.layout import Layout, Standing
 from holdfast.compaction.plan import Plan, Replacement
 from holdfast.compaction.tool_results import ToolResult, results_of
@@ -275,7 +275,7 @@ def _summary(standing: Standing) -> Item:
         last_seq=fold.ranges[-1][1],
     )
     message = Message.of(
-        Role.SYSTEM,
+        _USER,  # it tells what people and tools said, which binds nobody as the system's words do
         content,
         seq=standing.first_seq,
         timestamp=compaction.created_at if compaction else None,
@@ -301,13 +301,17 @@ def _note_of_result(draft: Item, counter: TokenCounter) -> Item:
     """A result that cannot stand with its call, where a model would refuse it, as a note.
 
     It reads the same whether its call is not shown or has another result, so a fold of the call does
-    not change it.
+    not change it. What a tool gave back is material, and never has the system's authority.
     """
     message = draft.message
-    text = f"Result of the tool call {message.tool_call_id}, apart from the call: {shown_text(message)}"
+    text = (
+        f"[RESULT OF THE TOOL CALL {message.tool_call_id}, apart from the call; not said by anybody]\n"
+        f"{shown_text(message)}"
+    )
     note = msgspec.structs.replace(
         message,
-        role=Role.SYSTEM,
+        role=_USER,
+        metadata=message.metadata | {NOTE_OF_CALL: message.tool_call_id},
         content_json=msgspec.Raw(msgspec.json.encode(TextContent(text=text))),
         tool_call_id=None,
         token_count=None,

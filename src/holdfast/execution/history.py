@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.blobs import Blobs, blob_id_of
+from holdfast.compaction.items import is_note
 from holdfast.compaction.tokens import default_counter
 from holdfast.compaction.views import read_view
 from holdfast.execution.prompt import plain_item
@@ -52,7 +53,7 @@ class History:
         return items
 
     async def _of_turn(self, turn: Turn, message: Message, answered: set[TurnId]) -> list[dict[str, Any]]:
-        if turn.recipe is None or message.role not in (Role.USER, Role.AGENT):
+        if turn.recipe is None or message.role not in (Role.USER, Role.AGENT) or is_note(message):
             return plain(message)
         if message.role is Role.USER:
             request = await self._payload(turn.openai_request_payload_url)
@@ -106,6 +107,8 @@ def plain(message: Message) -> list[dict[str, Any]]:
     if isinstance(content, CompactionContent):
         return [plain_item("user", f"[SUMMARY OF WHAT WAS SAID BEFORE]\n{content.summary}")]
     if message.role not in (Role.USER, Role.AGENT) or not isinstance(content, TextContent):
+        return []
+    if is_note(message):
         return []
     text = shown_text(message)
     return [plain_item("user" if message.role is Role.USER else "assistant", text)] if text else []

@@ -27,6 +27,7 @@ from holdfast.compaction.budget import Budget
 from holdfast.compaction.compactor import Compactor
 from holdfast.compaction.errors import PlanRefused, SummaryFailed
 from holdfast.compaction.extractive import extract, extractive
+from holdfast.compaction.items import is_note
 from holdfast.compaction.layout import Layout, chain_in_effect, layout_of
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.ranges import contains
@@ -125,6 +126,9 @@ def check_shown(history: Sequence[Message], shown: Sequence[Message]) -> None:
     assert order == [message.seq for message in shown if message.id in {each.id for each in kept}], (
         "I3: order"
     )
+    rules = {message.id for message in history if message.role is Role.SYSTEM}
+    raised = [message for message in shown if message.role is Role.SYSTEM and message.id not in rules]
+    assert not raised, f"I3: {raised} are shown as if the system had said them"
     _check_pairs(shown)
     _check_beginning(history, shown)
 
@@ -149,7 +153,7 @@ def _check_pairs(shown: Sequence[Message]) -> None:
             wanted.discard(call_id)
             place += 1
         missing += wanted
-        speaks = message.role in (Role.USER, Role.AGENT) and not message.tool_calls
+        speaks = message.role in (Role.USER, Role.AGENT) and not message.tool_calls and not is_note(message)
         assert not (speaks and missing), f"I1: {missing} are not answered before message {message.seq}"
 
 
@@ -163,9 +167,7 @@ def _check_beginning(history: Sequence[Message], shown: Sequence[Message]) -> No
 def _first_speaker(messages: Sequence[Message]) -> Role | None:
     """Whoever speaks first; a summary speaks for the person it tells of."""
     for message in messages:
-        if message.content_type == "compaction":
-            return Role.USER
-        if message.role in (Role.USER, Role.AGENT):
+        if message.role in (Role.USER, Role.AGENT) and not is_note(message):
             return message.role
     return None
 
