@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.compaction.plan import Fold, Plan
+from holdfast.compaction.errors import StrategyFailed
+from holdfast.compaction.plan import Fold, Plan, Replacement
 from holdfast.compaction.strategies import STRATEGIES, strategy_of
 from holdfast.compaction.strategy import CompactionStrategy
+from holdfast.model.message import Role
 from holdfast.testing.compaction import check_in_store, check_planning
 
 EXAMPLES = int(os.environ.get("HOLDFAST_COMPACTION_EXAMPLES", "120"))
@@ -44,6 +46,55 @@ class Careless:
     def plan(self, view: Any, budget: Any, counter: Any) -> Plan | None:
         half = view.last_seq // 2
         return Plan(folds=(Fold(ranges=((1, half),), tokens=20),)) if half else None
+
+
+class Inflating(Careless):
+    """Shows more of every result, and says that it is less."""
+
+    def plan(self, view: Any, budget: Any, counter: Any) -> Plan | None:
+        padded = {"type": "text", "text": "pad " * 2_000}
+        return Plan(
+            replaced=tuple(
+                Replacement(seq=each.item.message.seq, content=padded, tokens=1)
+                for each in view.results
+                if each.item.message.tool_call_id is not None and each.item.tokens > 50
+            )
+        )
+
+
+class Rewording(Careless):
+    """Puts other words into people's mouths."""
+
+    def plan(self, view: Any, budget: Any, counter: Any) -> Plan | None:
+        long = [item for item in view.items if not item.fixed and item.tokens > view.tokens // 4]
+        words = [item for item in long if item.message.role is Role.AGENT and not item.message.tool_calls]
+        ok = {"type": "text", "text": "ok"}
+        return Plan(replaced=tuple(Replacement(seq=item.message.seq, content=ok) for item in words)) or None
+
+
+class OnlyOnce(Careless):
+    """Does not expect to find a summary."""
+
+    def plan(self, view: Any, budget: Any, counter: Any) -> Plan | None:
+        if any(atom.is_summary for atom in view.atoms):
+            raise KeyError("a summary")
+        return strategy_of("summarize").plan(view, budget, counter)
+
+
+class Idle(Careless):
+    def plan(self, view: Any, budget: Any, counter: Any) -> Plan | None:
+        return None
+
+
+@pytest.mark.parametrize("kind", [Inflating, Rewording, OnlyOnce, Idle])
+def test_the_suite_finds_a_strategy_that(kind: type[Careless]) -> None:
+    with pytest.raises((AssertionError, KeyError, ExceptionGroup)):
+        check_planning(kind(), examples=200)
+
+
+def test_the_suite_finds_a_strategy_in_a_store_that_does_not_expect_its_own_summaries() -> None:
+    with pytest.raises((StrategyFailed, ExceptionGroup)):
+        check_in_store(OnlyOnce(), examples=30)
 
 
 def test_the_suite_finds_a_strategy_that_parts_calls_from_results() -> None:

@@ -8,7 +8,8 @@
     def test_my_strategy_in_a_real_store() -> None:
         check_in_store(MyStrategy(keep=5))
 
-The histories hold parallel and nested calls, results that came late, twice, never or behind a word
+A strategy is asked again after more was said, when the view holds what it made of it before, and it must plan
+something at least once. The histories hold parallel and nested calls, results that came late, twice, never or behind a word
 of the system, pinned and system messages, huge and empty texts, and characters of every length. What
 must be true of a view is looked up in the history itself here, and not in the code that makes views.
 """
@@ -28,13 +29,14 @@ from holdfast.compaction.compactor import Compactor
 from holdfast.compaction.errors import PlanRefused, SummaryFailed
 from holdfast.compaction.extractive import extract, extractive
 from holdfast.compaction.items import is_note
-from holdfast.compaction.layout import Layout, chain_in_effect, layout_of
-from holdfast.compaction.plan import Plan
-from holdfast.compaction.ranges import contains
+from holdfast.compaction.layout import chain_in_effect, layout_of
+from holdfast.compaction.plan import Plan, plan_of
+from holdfast.compaction.ranges import contains, covers
+from holdfast.compaction.strategies import NoCompaction
 from holdfast.compaction.strategy import CompactionStrategy
 from holdfast.compaction.summaries import SummaryRequest
 from holdfast.compaction.tokens import EstimatingCounter
-from holdfast.compaction.validator import MIN_SAVING, validate
+from holdfast.compaction.validator import MIN_SAVING, recounted, validate
 from holdfast.compaction.view import REPORTS, View
 from holdfast.compaction.views import expand, read_view
 from holdfast.errors import MissingExtra
@@ -43,7 +45,7 @@ from holdfast.model.ids import CompactionId, MessageId, SessionId
 from holdfast.model.message import Message, Role, ToolCall
 from holdfast.model.records import Compaction
 from holdfast.model.session import NewSession
-from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
+from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter, message_tokens
 from holdfast.store import open_store
 from holdfast.store.options import HistoryOptions
 from holdfast.store.store import Store
@@ -75,6 +77,9 @@ KINDS = (
     *("question", "tool", "pending", "warned", "together", "doubled_late"),
 )
 
+SHARES = (0.3, 0.6, 0.9)
+"""How much of a history was said before the first compaction."""
+
 WINDOWS = (300, 1_500, 6_000, 40_000)
 
 
@@ -89,13 +94,19 @@ def check_planning(
 ) -> None:
     """Plan over many generated histories, and look at every view that comes of it."""
     used = counter or EstimatingCounter()
+    made = 0
 
     @_many(examples)
-    @given(history=histories(), window=st.sampled_from(WINDOWS))
-    def holds(history: list[Message], window: int) -> None:
-        _check_plan(strategy, history, Budget(window=window, target=window // 2), used)
+    @given(history=histories(), share=st.sampled_from(SHARES), window=st.sampled_from(WINDOWS))
+    def holds(history: list[Message], share: float, window: int) -> None:
+        nonlocal made
+        chain: list[Compaction] = []
+        for said in (history[: int(len(history) * share)], history):
+            _check_plan(strategy, said, chain, Budget(window=window, target=window // 2), used)
+        made += len(chain)
 
     holds()
+    assert made or isinstance(strategy, NoCompaction), "It never planned anything, whatever was said."
 
 
 def check_in_store(strategy: CompactionStrategy, *, examples: int = 10) -> None:
@@ -173,46 +184,76 @@ def _first_speaker(messages: Sequence[Message]) -> Role | None:
 
 
 def _check_plan(
-    strategy: CompactionStrategy, history: list[Message], budget: Budget, counter: TokenCounter
+    strategy: CompactionStrategy,
+    history: Sequence[Message],
+    chain: list[Compaction],
+    budget: Budget,
+    counter: TokenCounter,
 ) -> None:
-    view = View(Layout(), history, counter, last_seq=len(history))
+    """Plan on the compactions before it, and add the one that comes of it to them."""
+    view = _view(history, chain, counter)
     told = [msgspec.json.encode(message) for message in history]
     check_shown(history, view.messages)
-    plan = strategy.plan(view, budget, counter)
-    assert plan == strategy.plan(view, budget, counter), "I12: the same view gives another plan"
+    plan = strategy.plan(view.copy(), budget, counter)
+    assert plan == strategy.plan(view.copy(), budget, counter), "I12: the same view gives another plan"
     assert told == [msgspec.json.encode(message) for message in history], "I5: planning changed a message"
     if plan is None:
         return
+    _check_shortened(history, plan)
+    plan = recounted(view, plan.as_recorded())
     try:
         validate(strategy.name, view, plan, budget)
-        plan = _summarized(plan, history, counter)
+        plan = _summarized(plan, view, counter)
         after = validate(strategy.name, view, plan, budget)
     except PlanRefused as refused:
         _is_too_large(refused)
         return
     check_shown(history, after.messages)
-    assert after.tokens <= budget.room, "I6: too large"
-    assert after.tokens <= view.tokens * (1 - MIN_SAVING), "I7: no progress"
-    _check_record(history, plan, view, after, counter)
+    before, left = _counted(view, counter), _counted(after, counter)
+    assert left <= budget.room, "I6: too large"
+    assert left <= before * (1 - MIN_SAVING), "I7: no progress"
+    record = _record(plan, chain)
+    _check_record(history, [*chain, record], view, after, counter)
+    chain.append(record)
+
+
+def _check_shortened(history: Sequence[Message], plan: Plan) -> None:
+    for each in plan.replaced:
+        message = history[each.seq - 1]
+        is_result = message.tool_call_id is not None or message.content_type == "tool"
+        assert is_result, f"I5: {message!r} is no result of a tool, and would be shown with other words"
 
 
 def _check_record(
-    history: Sequence[Message], plan: Plan, before: View, after: View, counter: TokenCounter
+    history: Sequence[Message], chain: Sequence[Compaction], before: View, after: View, counter: TokenCounter
 ) -> None:
     """Written down and read again, a plan gives the same view; undone, it gives the one before."""
-    record = _record(plan)
-    layout = layout_of([record])
-    stored = [message for message in history if not contains(layout.hidden, message.seq)]
-    planned = View(Layout().after(plan, record), stored, counter, last_seq=len(history))
-    again = View(layout, stored, counter, last_seq=len(history))
+    *earlier, record = chain
+    plan = plan_of(record)
+    again = _view(history, chain, counter)
+    planned = View(
+        layout_of(earlier).after(plan, record), _shown(history, chain), counter, last_seq=len(history)
+    )
     assert _rendered(again) == _rendered(planned), "I12: read again, the view is another"
     assert again.tokens == after.tokens, "I6: read again, the view takes another number of tokens"
     assert plan.folds or _rendered(after) == _rendered(again), "I12: planned, the view was another"
-    undone = msgspec.structs.replace(record, undone_at=MOMENT)
-    layout = layout_of(chain_in_effect([undone]))
-    assert _rendered(View(layout, history, counter, last_seq=len(history))) == _rendered(before), (
-        "I13: undone"
-    )
+    undone = chain_in_effect([*earlier, msgspec.structs.replace(record, undone_at=MOMENT)])
+    assert _rendered(_view(history, undone, counter)) == _rendered(before), "I13: undone"
+
+
+def _view(history: Sequence[Message], chain: Sequence[Compaction], counter: TokenCounter) -> View:
+    return View(layout_of(chain), _shown(history, chain), counter, last_seq=len(history))
+
+
+def _shown(history: Sequence[Message], chain: Sequence[Compaction]) -> list[Message]:
+    hidden = layout_of(chain).hidden
+    return [message for message in history if not contains(hidden, message.seq)]
+
+
+def _counted(view: View, counter: TokenCounter) -> int:
+    """What a view takes, counted from what it shows and from nothing that anybody says of it."""
+    plain = (msgspec.structs.replace(message, token_count=None) for message in view.messages)
+    return sum(message_tokens(message, counter) for message in plain)
 
 
 async def _check_session(
@@ -221,6 +262,7 @@ async def _check_session(
     url = f"sqlite:///{Path(directory) / 'holdfast.db'}"
     async with open_store(url, durability="normal") as store:
         await _check_round_trip(store, await _filled(store, history), strategy, budget)
+        await _check_rounds(store, history, strategy, budget)
         await _check_overtaken(store, await _filled(store, history), strategy, budget)
         await _check_failure(store, await _filled(store, history), strategy, budget)
         problems = await store.problems()
@@ -249,6 +291,30 @@ async def _check_round_trip(
     assert changed <= {message.seq for message in expanded}, "I13: something hidden cannot be expanded"
     await store.undo_compaction(session, compaction.id)
     assert _rendered(await read_view(store, session, COUNTER)) == _rendered(before), "I13: not undone"
+
+
+async def _check_rounds(
+    store: Store, history: Sequence[Message], strategy: CompactionStrategy, budget: Budget
+) -> None:
+    """Compacted, gone on with and compacted again; then the first compaction is undone, and the next goes on."""
+    half = len(history) // 2
+    session = await _filled(store, history[:half])
+    compactor = Compactor(store, strategy, summarizer=extractive, counter=COUNTER)
+    first = await _compacted(compactor, session, budget)
+    for said in (history[half:], history[half:], [Message.user("go on"), Message.agent("so it is")]):
+        await store.append_messages(session, _anew(said))
+        await _compacted(compactor, session, budget)
+        originals = await _originals(store, session)
+        check_shown(originals, (await read_view(store, session, COUNTER)).messages)
+    if first is None:
+        return
+    await store.undo_compaction(session, first.id)
+    shown = await read_view(store, session, COUNTER)
+    assert shown.head is None, "I13: what was planned on a compaction that is undone is still in effect"
+    check_shown(originals, shown.messages)
+    await _compacted(compactor, session, budget)
+    check_shown(originals, (await read_view(store, session, COUNTER)).messages)
+    assert await _originals(store, session) == originals, "I5: an original changed"
 
 
 async def _check_overtaken(
@@ -300,9 +366,12 @@ def _is_too_large(refused: PlanRefused) -> None:
 
 async def _filled(store: Store, history: Sequence[Message]) -> SessionId:
     session = (await store.create_session(NewSession())).id
-    new = [msgspec.structs.replace(message, id=None, seq=0, timestamp=None) for message in history]
-    await store.append_messages(session, new)
+    await store.append_messages(session, _anew(history))
     return session
+
+
+def _anew(messages: Sequence[Message]) -> list[Message]:
+    return [msgspec.structs.replace(message, id=None, seq=0, timestamp=None) for message in messages]
 
 
 async def _originals(store: Store, session: SessionId) -> list[Message]:
@@ -319,20 +388,20 @@ def _rendered(view: View) -> bytes:
     return msgspec.json.encode(view.messages)
 
 
-def _summarized(plan: Plan, history: Sequence[Message], counter: TokenCounter) -> Plan:
+def _summarized(plan: Plan, view: View, counter: TokenCounter) -> Plan:
     summaries = []
     for fold in plan.folds:
-        folded = [message for message in history if contains(fold.ranges, message.seq)]
+        folded = [item.message for item in view.items if item.ranges and covers(fold.ranges, item.ranges)]
         text = extract(folded, max(1, fold.tokens - MESSAGE_OVERHEAD), counter)
         summaries.append((text, counter.count(text) + MESSAGE_OVERHEAD))
     return plan.summarized(summaries)
 
 
-def _record(plan: Plan) -> Compaction:
+def _record(plan: Plan, chain: Sequence[Compaction]) -> Compaction:
     return Compaction(
-        id=CompactionId("01980000-0000-7000-8000-000000000000"),
+        id=CompactionId(f"01980000-0000-7000-8000-{len(chain):012x}"),
         rev=1,
-        parent_id=None,
+        parent_id=chain[-1].id if chain else None,
         strategy="",
         params={},
         first_seq=plan.touched[0][0],
@@ -343,7 +412,7 @@ def _record(plan: Plan) -> Compaction:
         tokenizer=None,
         created_at=MOMENT,
         undone_at=None,
-        edits=msgspec.json.decode(msgspec.json.encode(plan.edits())),
+        edits=plan.edits(),
     )
 
 
