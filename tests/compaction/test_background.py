@@ -226,14 +226,31 @@ async def test_reported_usage_is_learned_and_makes_the_room_smaller(store: Store
     assert policy.budget(ratio).room < policy.budget().room * 0.75
 
 
-def test_settings_that_cannot_be_are_refused() -> None:
-    for wrong in (
+@pytest.mark.parametrize(
+    "wrong",
+    [
         {"share": 1.5},
         {"share": 0.5, "target": 0.9},
         {"share": 0.5, "target": 0.5},
+        {"share": None},
+        {"tokens": -5},
+        {"messages": 0},
+        {"reserve": -1},
+        {"failures": 0},
+        {"timeout_seconds": float("nan")},
         {"window": 10, "overhead": 20},
-        {"strategy": "magic"},
         {"colour": "red"},
-    ):
-        with pytest.raises(InvalidInput):
-            CompactionPolicy.of(wrong)
+        {"strategy": "magic"},
+        {"strategy": {"name": "sliding_window", "max_messages": -1}},
+        {"strategy": {"name": "summarize", "keep_recent_turns": -3}},
+        {"strategy": {"name": "summarize", "summary_budget": -5}},
+        {"strategy": {"name": "tool_result_trim", "head": -1500, "tail": 1600}},
+        {"strategy": {"name": "tool_result_clear", "keep": -5}},
+        {"strategy": {"name": "hard_clear", "keep_recent": -2}},
+        {"strategy": {"name": "hierarchical", "leaf_tokens": 0}},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        CompactionPolicy.of(wrong)

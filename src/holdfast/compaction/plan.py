@@ -17,6 +17,7 @@ from holdfast.compaction.ranges import Ranges, contains, covers, union, without
 from holdfast.model.records import Compaction
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Fold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

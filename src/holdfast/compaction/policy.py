@@ -18,6 +18,7 @@ import msgspec
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.compactor import TIMEOUT_SECONDS
 from holdfast.compaction.extractive import extractive
+from holdfast.compaction.plan import AtLeastOne, Count
 from holdfast.compaction.strategies import NoCompaction, strategy_of
 from holdfast.compaction.strategy import CompactionStrategy
 from holdfast.compaction.summaries import Summarizer
@@ -95,17 +96,17 @@ class ModelServer(msgspec.Struct, frozen=True, kw_only=True):
 class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strategy: str | dict[str, Any] = "pipeline"
     """A name, or a table with a name and parameters; `none` never compacts."""
-    window: int = 128_000
+    window: AtLeastOne = 128_000
     """The tokens that the agent's model takes in."""
-    reserve: int = 20_000
+    reserve: Count = 20_000
     """Tokens left free for its answer, at most a quarter of the window."""
-    overhead: int = 0
+    overhead: Count = 0
     """Tokens of instructions and of the definitions of tools."""
     share: float | None = 0.8
     """Compact once the view takes this share of the room there is for it."""
-    tokens: int | None = None
+    tokens: AtLeastOne | None = None
     """Compact once the view takes so many tokens."""
-    messages: int | None = None
+    messages: AtLeastOne | None = None
     """Compact once the view has so many messages."""
     target: float | None = None
     """What a compaction leaves, or less: of the room, of `tokens`, or of what so many messages took,
@@ -113,7 +114,7 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     after_run: bool = True
     """Whether it happens by itself after a run, or only on demand."""
     timeout_seconds: float = TIMEOUT_SECONDS
-    failures: int = 3
+    failures: AtLeastOne = 3
     """After how many failures in a row it is not tried again by itself."""
     model: str | None = None
     """The model that writes summaries; none: they are made of the session's own words."""
@@ -131,8 +132,12 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 f"A compaction at a share of {self.share} must leave less of it than {self.target}: give a "
                 "smaller target."
             )
-        if self.failures < 1 or self.timeout_seconds <= 0:
-            raise InvalidInput("A compaction may fail at least once, and take some time.")
+        if not 0 < self.timeout_seconds < float("inf"):
+            raise InvalidInput(f"A compaction takes some time, and not {self.timeout_seconds} seconds.")
+        if self.after_run and self.share is None and self.tokens is None and self.messages is None:
+            raise InvalidInput(
+                "Nothing calls for a compaction: give `share`, `tokens` or `messages`, or after_run = false."
+            )
         self.budget()
         self.planner()
 

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.compaction.budget import Budget
 from holdfast.compaction.installed import installed_names, installed_strategy
 from holdfast.compaction.items import Atom
-from holdfast.compaction.plan import Fold, Plan, Replacement
+from holdfast.compaction.plan import AtLeastOne, Count, Fold, Plan, Replacement
 from holdfast.compaction.strategy import (
     CompactionStrategy,
     Configured,
@@ -48,8 +48,8 @@ class SlidingWindow(Configured, frozen=True, kw_only=True, forbid_unknown_fields
     """Shows the latest messages and no summary of the others. Summaries that are there stay."""
 
     name: ClassVar[str] = "sliding_window"
-    max_messages: int | None = None
-    max_tokens: int | None = None
+    max_messages: Count | None = None
+    max_tokens: Count | None = None
 
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         tokens = budget.aim if self.max_messages is None and self.max_tokens is None else self.max_tokens
@@ -61,7 +61,7 @@ class HardClear(Configured, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Shows the latest messages and nothing else: what was summarised is forgotten too."""
 
     name: ClassVar[str] = "hard_clear"
-    keep_recent: int = 5
+    keep_recent: Count = 5
 
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         boundary = Keep(messages=self.keep_recent).boundary(view)
@@ -72,15 +72,15 @@ class ToolResultTrim(Configured, frozen=True, kw_only=True, forbid_unknown_field
     """Shows long results of tools with their middle left out, except the latest ones."""
 
     name: ClassVar[str] = "tool_result_trim"
-    max_chars: int = 4_000
-    head: int = 1_500
-    tail: int = 1_500
-    keep_last: int = 3
+    max_chars: Count = 4_000
+    head: Count = 1_500
+    tail: Count = 1_500
+    keep_last: Count = 3
     exclude: tuple[str, ...] = ()
     """Tools whose results are left alone."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.head + self.tail < self.max_chars:
+        if self.head + self.tail >= self.max_chars:
             raise InvalidInput("What is kept of a result's head and tail is less than its greatest length.")
 
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
@@ -96,10 +96,10 @@ class ToolResultClear(Configured, frozen=True, kw_only=True, forbid_unknown_fiel
     """Shows a placeholder for results of tools, the oldest first, except the latest ones."""
 
     name: ClassVar[str] = "tool_result_clear"
-    trigger: int = 0
+    trigger: Count = 0
     """Tokens of the view below which nothing is cleared."""
-    keep: int = 3
-    clear_at_least: int = 0
+    keep: Count = 3
+    clear_at_least: Count = 0
     """Tokens that must be saved for it to be worth it."""
     exclude: tuple[str, ...] = ()
     placeholder: str = "[this result is no longer shown; the original is stored]"
@@ -117,10 +117,10 @@ class Summarize(Configured, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Puts one summary in the place of everything older than the latest messages."""
 
     name: ClassVar[str] = "summarize"
-    keep_recent_tokens: int | None = None
-    keep_recent_messages: int | None = None
-    keep_recent_turns: int | None = None
-    summary_budget: int = SUMMARY_TOKENS
+    keep_recent_tokens: Count | None = None
+    keep_recent_messages: Count | None = None
+    keep_recent_turns: Count | None = None
+    summary_budget: AtLeastOne = SUMMARY_TOKENS
     instructions: str | None = None
 
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
@@ -140,21 +140,19 @@ class Hierarchical(Configured, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     name: ClassVar[str] = "hierarchical"
-    leaf_tokens: int = 4_000
+    leaf_tokens: AtLeastOne = 4_000
     """How long a stretch is, at least, that gets a summary of its own."""
     fanout: int = 4
     """How many summaries of one level stand side by side before one takes their place."""
-    keep_recent_tokens: int | None = None
-    keep_recent_messages: int | None = None
-    keep_recent_turns: int | None = None
-    summary_budget: int = LEAF_SUMMARY_TOKENS
+    keep_recent_tokens: Count | None = None
+    keep_recent_messages: Count | None = None
+    keep_recent_turns: Count | None = None
+    summary_budget: AtLeastOne = LEAF_SUMMARY_TOKENS
     instructions: str | None = None
 
     def __post_init__(self) -> None:
-        if self.fanout < 2 or self.leaf_tokens < 1:
-            raise InvalidInput(
-                "A hierarchy joins at least two summaries, of stretches of at least one token."
-            )
+        if self.fanout < 2:
+            raise InvalidInput("A hierarchy joins at least two summaries.")
 
     def plan(self, view: View, budget: Budget, counter: TokenCounter) -> Plan | None:
         keep = _keep(self.keep_recent_tokens, self.keep_recent_messages, self.keep_recent_turns, budget)
