@@ -6,7 +6,8 @@ until you stop it; connect with `nc 127.0.0.1 6667` and say who you are, for ins
 
 A line that begins with `#room ` is said in that room, and every other line is a direct message to the
 bot. `librarian` answers in rooms called #books…, `clerk` answers everything else. Both are ordinary
-async functions here; a real bot calls a model in them. While it serves, whoever runs
+async functions here; a real bot calls a model in them, which is why a long chat is compacted: they are
+given what was folded as a summary. While it serves, whoever runs
 `holdfast bindings add librarian --channel tcp --peer group:#garden --store sqlite:///chat.db` sends
 what is said in that room to the librarian from then on.
 """
@@ -19,13 +20,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from holdfast import Store, TokenUsage, open_store
+from holdfast.compaction.background import BackgroundCompaction
+from holdfast.compaction.policy import CompactionPolicy
 from holdfast.routing.binding import Binding
 from holdfast.routing.bindings import Bindings
 from holdfast.routing.events import TextAdded, TurnEnded
 from holdfast.routing.gateway import Gateway
 from holdfast.routing.incoming import Incoming, Peer
 from holdfast.routing.policy import RoutingPolicy
-from holdfast.routing.runner import Exchange, Piece
+from holdfast.routing.runner import Exchange, Function, Piece
 from holdfast.routing.scope import DmScope
 from holdfast.routing.stored import following_bindings
 
@@ -36,6 +39,8 @@ POLICY = RoutingPolicy(
     bindings=(Binding(agent="librarian", channel="tcp", peer="group:#books*"),),
 )
 
+COMPACTION = CompactionPolicy(window=8_000)  # the tokens that the agents' model takes in
+
 
 async def librarian(exchange: Exchange) -> AsyncIterator[Piece]:
     yield f"About {exchange.text!r} I have "
@@ -44,8 +49,7 @@ async def librarian(exchange: Exchange) -> AsyncIterator[Piece]:
 
 
 async def clerk(exchange: Exchange) -> str:
-    before = sum(message.role == "user" for message in exchange.history)
-    return f"That is your question number {before + 1}: {exchange.text}"
+    return f"That is your question number {exchange.session.turn_count + 1}: {exchange.text}"
 
 
 def incoming(sender: str, line: str) -> Incoming:
@@ -77,12 +81,14 @@ class Bot:
 
 @asynccontextmanager
 async def listening(store: Store, port: int) -> AsyncIterator[asyncio.Server]:
-    gateway = Gateway(store, Bindings(policy=POLICY), {"clerk": clerk, "librarian": librarian})
-    async with (
-        following_bindings(gateway, store, POLICY),
-        await asyncio.start_server(Bot(gateway).talk, "127.0.0.1", port) as server,
-    ):
-        yield server
+    runners: dict[str, Function] = {"clerk": clerk, "librarian": librarian}
+    async with BackgroundCompaction(store, lambda _: COMPACTION) as compaction:
+        gateway = Gateway(store, Bindings(policy=POLICY), runners, compaction=compaction)
+        async with (
+            following_bindings(gateway, store, POLICY),
+            await asyncio.start_server(Bot(gateway).talk, "127.0.0.1", port) as server,
+        ):
+            yield server
 
 
 async def serve(port: int) -> None:

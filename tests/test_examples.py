@@ -47,6 +47,26 @@ async def test_the_chat_bot_sends_the_whole_of_a_long_answer(tmp_path: Path) -> 
     assert answer == f"That is your question number 1: {question.strip()}\n"
 
 
+async def test_the_chat_bot_compacts_a_long_chat(tmp_path: Path) -> None:
+    listening = run_path(str(ROOT / "examples" / "chat_bot.py"))["listening"]
+    async with (
+        open_store(f"sqlite:///{tmp_path / 'chat.db'}") as store,
+        listening(store, 0) as server,
+    ):
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"ada\n")
+        for number in range(12):
+            writer.write(f"question {number} {'why? ' * 500}\n".encode())
+            await reader.readline()
+        (session,) = await store.list()
+        while not (await store.get_session(session.id)).compaction_count:  # noqa: ASYNC110  # a condition
+            await asyncio.sleep(0.01)
+        writer.write(b"\n")
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+
 def test_the_chat_bot_answers_with_two_agents() -> None:
     command = [sys.executable, "examples/chat_bot.py"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

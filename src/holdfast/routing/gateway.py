@@ -1,7 +1,8 @@
 """One call for the author of a bot: a message goes in, and what becomes of it comes out.
 
 A message is routed to its session, which is made if there is none. When the session's turn is free,
-the history is read, the agent's runner answers, and what it says is stored and told as it comes.
+the history is read, the agent's runner answers, and what it says is stored and told as it comes; a
+session that has grown long is compacted after that.
 Nothing is locked while a runner works. What a message does that comes while another is answered is
 the gateway's policy: it waits, it joins the turn that runs, or it interrupts it.
 """
@@ -18,6 +19,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from holdfast.compaction.background import BackgroundCompaction
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.model.ids import SessionId
 from holdfast.model.key import SessionKey
@@ -33,7 +35,7 @@ from holdfast.routing.incoming import Incoming, name
 from holdfast.routing.joining import as_joining
 from holdfast.routing.line import Line, Place
 from holdfast.routing.origin import Origin, origin_of
-from holdfast.routing.recent import recent
+from holdfast.routing.recent import recent, whole_view
 from holdfast.routing.runner import Function, Runner, calling
 from holdfast.routing.scope import main_key
 from holdfast.store.store import Store
@@ -71,13 +73,15 @@ class Gateway:
         runners: Mapping[str, Runner | Function],
         *,
         busy: Busy = Busy.WAIT,
-        history: History = recent,
+        compaction: BackgroundCompaction | None = None,
+        history: History | None = None,
         after_turn: AfterTurn | None = None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
-        """`after_turn` is awaited when a turn has ended and the next one may run: to compact, for instance.
+        """With `compaction`, sessions are compacted after their turns, and runners are given the view.
 
-        A holder of a turn that is gone is given up after `lease_seconds`.
+        `history` reads something else for them. `after_turn` is awaited when a turn has ended and the next
+        one may run. A holder of a turn that is gone is given up after `lease_seconds`.
         """
         self.bindings = bindings
         """Replaced by newer ones, these decide about the messages that come then."""
@@ -89,7 +93,8 @@ class Gateway:
         if len(self._runners) < len(runners):
             raise InvalidInput(f"Two runners are for one agent: {', '.join(sorted(runners))}.")
         self._busy = busy
-        self._history = history
+        self._compaction = compaction
+        self._history = history or (whole_view if compaction else recent)
         self._after_turn = after_turn
         self._lease_seconds = lease_seconds
         self._lines: WeakValueDictionary[SessionKey, Line] = WeakValueDictionary()
@@ -213,6 +218,8 @@ class Gateway:
         return reset.is_due(started=session.created_at, quiet_since=quiet_since, now=arrival.at)
 
     async def _finish(self, session_id: SessionId) -> None:
+        if self._compaction is not None:
+            self._compaction.after_run(session_id)
         if self._after_turn is None:
             return
         try:
