@@ -14,6 +14,7 @@ from holdfast import Message, SessionPatch, SessionStatus, Store, TokenUsage, To
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.model.ids import MessageId, SessionId
 from holdfast.model.lease import LeaseLost
+from holdfast.routing.binding import Binding
 from holdfast.routing.bindings import Bindings
 from holdfast.routing.events import Outgoing, TextAdded, TurnEnded, TurnJoined, TurnStarted
 from holdfast.routing.gateway import Busy, Gateway
@@ -161,6 +162,39 @@ async def test_a_delivery_that_is_repeated_after_a_reset_is_answered_once(store:
     assert await events(door, message) == [TurnEnded(end_of(first).turn)]
     assert text_of(await events(door, said("group:g1", "again"))) == "you said again"
     assert await events(door, message) == [TurnEnded(end_of(first).turn)]
+
+
+HANDED_OVER = Bindings([Binding(agent="other", channel="slack", peer="group:g1")])
+
+
+@pytest.mark.parametrize("busy", list(Busy))
+async def test_a_delivery_that_is_repeated_is_answered_once_whichever_agent_answers_now(
+    store: Store, busy: Busy
+) -> None:
+    door = Gateway(store, Bindings(agents=["main"]), {"main": echo, "other": echo}, busy=busy)
+    message = said("group:g1", "hello", id=MessageId(new_id()))
+    first = await events(door, message)
+    door.bindings = HANDED_OVER
+    assert await events(door, message) == [TurnEnded(end_of(first).turn)]
+    assert [session.agent for session in await store.list()] == ["main"]
+    assert text_of(await events(door, said("group:g1", "again"))) == "you said again"
+
+
+@pytest.mark.parametrize("busy", list(Busy))
+async def test_a_repeated_delivery_waits_for_the_agent_that_had_it_before(store: Store, busy: Busy) -> None:
+    slow = Slow()
+    door = Gateway(store, Bindings(agents=["main"]), {"main": slow, "other": echo}, busy=busy)
+    message = said("group:g1", "hello", id=MessageId(new_id()))
+    first = asyncio.create_task(events(door, message))
+    await slow.begun.wait()
+    door.bindings = HANDED_OVER
+    repeated = asyncio.create_task(events(door, message))
+    done, _ = await asyncio.wait([first, repeated], timeout=0.3)
+    assert not done
+    slow.go_on.set()
+    turn = end_of(await first).turn
+    assert (turn.status, await repeated) == (TurnStatus.COMPLETED, [TurnEnded(turn)])
+    assert [session.agent for session in await store.list()] == ["main"]
 
 
 async def test_an_id_that_another_message_has_is_refused(store: Store) -> None:

@@ -33,7 +33,7 @@ from holdfast.routing.events import Outgoing, TurnEnded, TurnJoined
 from holdfast.routing.hold import LEASE_SECONDS, Hold, let_go, take_hold
 from holdfast.routing.incoming import Incoming, name
 from holdfast.routing.joining import as_joining
-from holdfast.routing.line import Line, Place
+from holdfast.routing.line import Line
 from holdfast.routing.origin import Origin, origin_of
 from holdfast.routing.recent import recent, whole_view
 from holdfast.routing.runner import Function, Runner, calling
@@ -127,7 +127,12 @@ class Gateway:
     async def _serve(self, arrival: Arrival, tell: Tell) -> None:
         line = self._lines.setdefault(arrival.decision.key, Line())
         with line.place(arrival.message) as place:
-            if self._busy is not Busy.WAIT and await self._goes_ahead(arrival, place, tell):
+            earlier = await self._earlier(arrival)
+            if earlier is not None and earlier.status is not TurnStatus.PENDING:
+                tell(TurnEnded(earlier))
+                return
+            is_repeated = earlier is not None or place.is_repeated
+            if not is_repeated and await self._goes_ahead(arrival, tell):
                 return
             await place.first.wait()
             hold, session = await self._take_turn(arrival)
@@ -140,23 +145,36 @@ class Gateway:
                 del self._holds[session.id]
         await self._finish(session.id)
 
-    async def _goes_ahead(self, arrival: Arrival, place: Place, tell: Tell) -> bool:
+    async def _earlier(self, arrival: Arrival) -> Turn | None:
+        """The turn of an earlier delivery, whoever answered; the end of one that another agent runs."""
+        turn = await self._store.turn_of(arrival.message)
+        if turn is None or turn.status is not TurnStatus.PENDING:
+            return turn
+        session = await self._store.get_session(turn.session_id)
+        if session.agent == arrival.decision.agent:
+            return turn
+        hold = await take_hold(self._store, session.id, self._lease_seconds)
+        try:
+            await end_abandoned(hold.store, await hold.store.last_turn(session.id))
+        finally:
+            await asyncio.shield(let_go(hold))
+        return await self._store.get_turn(session.id, turn.id)
+
+    async def _goes_ahead(self, arrival: Arrival, tell: Tell) -> bool:
         """Do what the gateway does when busy; whether that was all there is to do.
 
         A delivery that is repeated joins and interrupts nothing: what it says is answered already.
         """
-        store, message = arrival.store, arrival.message
-        earlier = await store.turn_of(message)
-        if earlier is not None and earlier.status is not TurnStatus.PENDING:
-            tell(TurnEnded(earlier))
-            return True
-        if earlier is not None or place.is_repeated:
+        if self._busy is Busy.WAIT:
             return False
+        store = arrival.store
         session = await self._session(arrival)
         if self._busy is Busy.INTERRUPT:
             if await store.interrupt_turn(session.id) and (running := self._holds.get(session.id)):
                 running.look()
-        elif arrival.runner.joins and (joined := await store.join_turn(session.id, as_joining(message))):
+        elif arrival.runner.joins and (
+            joined := await store.join_turn(session.id, as_joining(arrival.message))
+        ):
             tell(TurnJoined(joined))
             return True
         return False
