@@ -103,6 +103,48 @@ async def test_a_runner_that_fails_is_a_failed_turn_and_what_it_said_is_kept(sto
     assert await store.lease_seconds(key_of(door.bindings)) == 0
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("x\ud800y"), "ValueError: x?y"),
+        (ValueError("x\0y"), "ValueError: x\ufffdy"),
+        (Unspeakable(), "Unspeakable"),
+        (NotFound("No such book."), "NotFound: No such book."),
+    ],
+    ids=["half a surrogate pair", "a NUL", "no text", "one of ours"],
+)
+async def test_whatever_a_runner_raises_its_turn_is_told_as_failed(
+    store: Store, caplog: pytest.LogCaptureFixture, error: Exception, told: str
+) -> None:
+    caplog.set_level("ERROR", "holdfast.routing")  # a log with half a pair cannot be sent between processes
+
+    async def breaks(_: Exchange) -> Any:
+        yield "so far"
+        raise error
+
+    door = gateway(store, breaks)
+    turn = end_of(await events(door, GROUP)).turn
+    assert (turn.status, turn.stop_reason, turn.errors) == (TurnStatus.FAILED, "error", (told,))
+    assert await texts(store, key_of(door.bindings)) == [("user", "hello"), ("agent", "so far")]
+
+
+@pytest.mark.parametrize("given", [None, 7, "half \ud800", b"bytes"], ids=repr)
+async def test_an_answer_that_is_none_is_a_failed_turn(store: Store, given: Any) -> None:
+    async def answers(_: Exchange) -> Any:
+        return given
+
+    door = gateway(store, answers)
+    turn = end_of(await events(door, GROUP)).turn
+    assert (turn.status, turn.stop_reason) == (TurnStatus.FAILED, "error")
+    assert turn.errors[0].startswith("InvalidInput: ")
+    assert (await store.get_turn(turn.session_id, turn.id)).status is TurnStatus.FAILED
+
+
 async def test_an_answer_stands_when_what_follows_it_fails(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:

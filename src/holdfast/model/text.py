@@ -49,8 +49,8 @@ def storable(value: str, what: str) -> str:
 
 
 def readable(text: str) -> str:
-    """`text` without the character that cannot be stored."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    """`text` without what cannot be stored."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def short_fields(record: Any) -> None:

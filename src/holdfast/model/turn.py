@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import TurnEnded
 from holdfast.model.ids import CompactionId, SessionId, TurnId
-from holdfast.model.text import storable_fields
+from holdfast.model.text import readable, storable_fields
 from holdfast.model.usage import TokenUsage
 
 CHAT = "chat"
@@ -123,6 +123,7 @@ class TurnFailure(_Checked, frozen=True, kw_only=True):
     """How a turn failed. There is no answer in it: a failed turn has none."""
 
     errors: tuple[str, ...]
+    """Whatever is in them, the turn can be ended: what cannot be stored is replaced."""
     openai_response_id: str | None = None
     openai_response_received_at: datetime | None = None
     openai_chain_expires_at: datetime | None = None
@@ -130,6 +131,10 @@ class TurnFailure(_Checked, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     usage: TokenUsage = TokenUsage()
     stop_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        msgspec.structs.force_setattr(self, "errors", tuple(readable(error) for error in self.errors))
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,9 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.model.ids import TurnId
+from holdfast.model.lease import LeaseLost
 from holdfast.model.message import Message
 from holdfast.model.session import NewSession, Session
 from holdfast.model.text import readable
@@ -98,12 +99,14 @@ class FunctionRunner:
             for event in await to_its_end(answer.end_message()):
                 yield event
             turn = await answer.complete()
-        except (HoldfastError, asyncio.CancelledError, GeneratorExit) as error:
-            await asyncio.shield(answer.fail(error))
+        except (asyncio.CancelledError, GeneratorExit):
+            await asyncio.shield(answer.fail("The turn was interrupted.", "interrupted"))
+            raise
+        except LeaseLost:
             raise
         except Exception as error:  # the function is anybody's code; that it failed is the turn's result
             log.warning("session %s: the runner failed", session.id, exc_info=True)
-            turn = await answer.fail(error)
+            turn = await answer.fail(_told(error), "error")
         yield TurnEnded(turn)
 
 
@@ -164,14 +167,9 @@ class _Answer:
         answer = TurnAnswer(agent_answer_summary=summary(readable("".join(self._text))), usage=self._usage)
         return await self._store.complete_turn(self._session.id, self._turn.id, answer)
 
-    async def fail(self, error: BaseException) -> Turn:
+    async def fail(self, why: str, stop_reason: str) -> Turn:
         await self.end_message()
-        stopped = isinstance(error, asyncio.CancelledError | GeneratorExit)
-        failure = TurnFailure(
-            errors=("The turn was interrupted.",) if stopped else (f"{type(error).__name__}: {error}",),
-            usage=self._usage,
-            stop_reason="interrupted" if stopped else "error",
-        )
+        failure = TurnFailure(errors=(why,), usage=self._usage, stop_reason=stop_reason)
         return await self._store.fail_turn(self._session.id, self._turn.id, failure)
 
     async def _write(self, text: str) -> list[Outgoing]:
@@ -184,6 +182,14 @@ class _Answer:
         self._stream.write(text)
         await self._stream.drain()
         return [TextAdded(text)]
+
+
+def _told(error: Exception) -> str:
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {error}"
+    except Exception:  # its text is anybody's code, too
+        return kind
 
 
 async def _pieces(function: Function, exchange: Exchange) -> AsyncGenerator[list[Piece], None]:
