@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInput
-from holdfast.routing.binding import Binding, Tier
+from holdfast.routing.binding import Binding, Rule, Tier
 from holdfast.routing.bindings import AgentSelectionRequired, Bindings
-from holdfast.routing.incoming import Incoming
+from holdfast.routing.incoming import Incoming, Normal
 from holdfast.routing.policy import RoutingPolicy
 from tests.routing.messages import said
 
@@ -137,6 +139,53 @@ def test_wrong_settings_are_refused_in_a_sentence(wrong: dict[str, object]) -> N
 def test_a_peer_linked_to_two_people_is_refused() -> None:
     with pytest.raises(InvalidInput, match="linked to both 'ada' and 'bob'"):
         Bindings((), RoutingPolicy(links={"ada": ("irc:x",), "bob": ("irc:X",)}))
+
+
+few = st.sampled_from([None, "1", "2"])
+globs = st.text("ab*?[]!-", min_size=1, max_size=6)
+kinds = st.sampled_from(["dm", "group", "channel"])
+roles = st.lists(st.sampled_from(["mod", "admin", "x"]), max_size=2).map(tuple)
+
+
+@st.composite
+def a_binding(draw: st.DrawFn) -> Binding:
+    guild = draw(few)
+    return Binding(
+        agent="main",
+        channel=draw(st.sampled_from(["irc", "discord"])),
+        account=draw(st.sampled_from([None, "*", "1", "2"])),
+        peer=draw(st.none() | st.builds("{}:{}".format, kinds, globs)),
+        guild=guild,
+        team=draw(few),
+        roles=draw(roles) if guild else (),
+    )
+
+
+@st.composite
+def a_message(draw: st.DrawFn) -> Incoming:
+    peers = st.builds("{}:{}".format, kinds, st.text("ab[]-", min_size=1, max_size=6))
+    return said(
+        draw(peers),
+        channel=draw(st.sampled_from(["irc", "discord"])),
+        account=draw(st.sampled_from(["default", "1", "2"])),
+        parent=draw(st.none() | peers),
+        guild=draw(few),
+        team=draw(few),
+        roles=draw(roles),
+    )
+
+
+@pytest.mark.req("STO-10")
+@given(st.lists(a_binding(), max_size=30), a_message())
+def test_what_is_found_without_looking_at_all_bindings_is_what_looking_at_all_finds(
+    bindings: list[Binding], message: Incoming
+) -> None:
+    decision = Bindings(bindings, RoutingPolicy(default_agent="main")).decide(message)
+    rules = [Rule(binding, Normal()) for binding in bindings]
+    matches = [(rule.match(decision.message) or Tier.DEFAULT, place) for place, rule in enumerate(rules)]
+    tier, place = min(matches, default=(Tier.DEFAULT, 0))
+    assert decision.matched_by is tier
+    assert decision.binding is (None if tier is Tier.DEFAULT else bindings[place])
 
 
 def test_no_pattern_and_no_peer_make_a_match_slow() -> None:

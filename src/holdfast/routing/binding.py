@@ -16,6 +16,7 @@ from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Normal, Peer, n
 from holdfast.routing.scope import EVERY, DmScope
 
 WILD = re.compile(r"[*?\[]")
+WILD_END = re.compile(r"[*?\]]")
 
 
 class Tier(IntEnum):
@@ -95,11 +96,17 @@ class Rule:
         assert self.peer is not None
         return re.compile(translate(self.peer.id))
 
-    @property
-    def literal(self) -> str:
+    @cached_property
+    def beginning(self) -> str:
         """What every peer that the pattern matches begins with."""
         assert self.peer is not None
         return WILD.split(self.peer.id, maxsplit=1)[0]
+
+    @cached_property
+    def ending(self) -> str:
+        """What every peer that the pattern matches ends with: behind its last wildcard nothing is one."""
+        assert self.peer is not None
+        return WILD_END.split(self.peer.id)[-1]
 
     @cached_property
     def tier(self) -> Tier:

@@ -5,8 +5,9 @@ order of arrival, changes it. Among the bindings that match, the most specific w
 equally specific ones the first. If none matches and no agent is declared the default, nobody is
 guessed: that is an error that says so.
 
-A lookup costs the same among ten bindings and ten thousand. Why the others were not chosen is
-worked out only when somebody asks.
+A lookup does not look at all bindings, however alike they are; only patterns that differ in nothing
+but their middle are tried one after the other. Why the others were not chosen is worked out only
+when somebody asks.
 """
 
 from __future__ import annotations
