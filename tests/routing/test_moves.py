@@ -19,6 +19,7 @@ from holdfast.routing.gateway import Gateway
 from holdfast.routing.moves import apply_moves, plan_moves
 from holdfast.routing.origin import Origin
 from holdfast.routing.policy import RoutingPolicy
+from holdfast.routing.scope import DmScope, main_key
 from holdfast.store.options import SessionFilter
 from tests.cli.command import Cli
 from tests.routing.gateways import echo, events, gateway
@@ -250,6 +251,67 @@ async def test_sessions_that_several_chats_share_stay(store: Store) -> None:
     await events(door, said("dm:ada", channel="irc"))
     everything = Bindings([Binding(agent="new", channel="irc", account="*")], POLICY)
     assert await plan_moves(store, everything) == []
+
+
+APART = RoutingPolicy(default_agent="old", dm_scope=DmScope.PER_ACCOUNT_CHANNEL_PEER)
+TOGETHER = Bindings((), POLICY)
+MAIN = str(main_key("old"))
+
+
+async def shared_by(store: Store) -> list[list[str]]:
+    """The people of whom the audit log warns."""
+    entries = await store.list_audit()
+    return [entry.detail["senders"] for entry in entries if entry.action == "session.main_shared"]
+
+
+@pytest.mark.req("STO-08", "STO-22")
+async def test_a_second_person_comes_into_main_only_when_that_is_asked_for(store: Store) -> None:
+    apart = Gateway(store, Bindings((), APART), {"old": echo})
+    for person in ("ada", "bob"):
+        await events(apart, said(f"dm:{person}", f"I am {person}"))
+    before = await state(store)
+    conflict, move = await plan_moves(store, TOGETHER, merge=True)
+    assert (conflict.action, conflict.from_key) == (MoveAction.CONFLICT, "old:slack:default:dm:bob")
+    assert conflict.reason == "people would share one session; --share-main allows that"
+    assert (move.action, move.from_key, move.to_key) == (MoveAction.MOVE, "old:slack:default:dm:ada", MAIN)
+    await apply_moves(store, [conflict, move])
+    assert (await store.get_session(main_key("old"))).senders == ["slack:ada"]
+    (again,) = await plan_moves(store, TOGETHER, merge=True)
+    assert (again.action, again.reason) == (conflict.action, conflict.reason)
+    await store.undo_moves()
+    assert await state(store) == before
+    await apply_moves(store, await plan_moves(store, TOGETHER, merge=True, share_main=True))
+    assert await shared_by(store) == [["slack:ada", "slack:bob"]]
+    assert (await store.get_session(main_key("old"))).senders == ["slack:ada", "slack:bob"]
+    await store.undo_moves()
+    assert await state(store) == before
+
+
+@pytest.mark.req("STO-08")
+async def test_a_second_person_who_moves_into_a_main_that_goes_on_is_warned_of(store: Store) -> None:
+    await events(Gateway(store, TOGETHER, {"old": echo}), said("dm:ada", "I am ada"))
+    await events(Gateway(store, Bindings((), APART), {"old": echo}), said("dm:bob", "I am bob"))
+    before = await state(store)
+    (step,) = await plan_moves(store, TOGETHER, merge=True)
+    assert step.action is MoveAction.CONFLICT
+    await apply_moves(store, await plan_moves(store, TOGETHER, merge=True, share_main=True))
+    assert await shared_by(store) == [["slack:ada", "slack:bob"]]
+    await events(Gateway(store, TOGETHER, {"old": echo}), said("dm:bob", "and again"))
+    assert len(await shared_by(store)) == 1
+    with pytest.raises(Conflict):
+        await store.undo_moves()
+    assert before.keys() < (await state(store)).keys()
+
+
+async def test_a_person_of_two_names_moves_into_main_alone(store: Store) -> None:
+    apart = Gateway(store, Bindings((), APART), {"old": echo})
+    for person in ("ada", "countess"):
+        await events(apart, said(f"dm:{person}", f"I am {person}"))
+    linked = msgspec.structs.replace(POLICY, links={"ada": ("slack:ada", "slack:countess")})
+    steps = await plan_moves(store, Bindings((), linked), merge=True)
+    assert [step.action for step in steps] == [MoveAction.MOVE, MoveAction.MERGE]
+    await apply_moves(store, steps)
+    assert await shared_by(store) == []
 
 
 @pytest.mark.req("STO-22")

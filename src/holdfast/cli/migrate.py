@@ -31,14 +31,19 @@ def migrate(
     merge: Annotated[
         bool, typer.Option("--merge", help="Join a session with the one that has its new key.")
     ] = False,
+    share_main: Annotated[
+        bool, typer.Option("--share-main", help="Let several people share an agent's main session.")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Let sessions follow changed bindings: planned, applied, undone."""
     if [plan, apply, undo].count(True) != 1:
         raise InvalidInput("Say what to do: one of --plan, --apply and --undo.")
-    if undo and (copy or merge):
-        raise InvalidInput("--copy and --merge say how to move; --undo takes back whatever was done.")
+    if undo and (copy or merge or share_main):
+        raise InvalidInput(
+            "--copy, --merge and --share-main say how to move; --undo takes back whatever was done."
+        )
     settings = settings_for(store)
     policy = RoutingPolicy.from_settings(settings.routing)
 
@@ -46,7 +51,8 @@ def migrate(
         if undo:
             record = await opened.undo_moves()
             return [done.step for done in record.steps], record
-        steps = await plan_moves(opened, await read_bindings(opened, policy), copy=copy, merge=merge)
+        bindings = await read_bindings(opened, policy)
+        steps = await plan_moves(opened, bindings, copy=copy, merge=merge, share_main=share_main)
         return steps, await apply_moves(opened, steps) if apply else None
 
     steps, record = with_store(settings, act)

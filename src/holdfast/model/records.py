@@ -134,6 +134,10 @@ class MoveStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     to_key: str
     reason: str | None = None
     """Of a conflict."""
+    sender: str | None = None
+    """Who writes to it, where its new key is one that direct messages share."""
+    is_second_person: bool = False
+    """Whether somebody else writes there already."""
 
 
 class DoneStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

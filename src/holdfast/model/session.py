@@ -84,6 +84,12 @@ class Session(msgspec.Struct, frozen=True):
         return [each for each in sessions if isinstance(each, str)] if isinstance(sessions, list) else []
 
     @property
+    def senders(self) -> list[str]:
+        """Who is known to write to it, where direct messages share it. People write to `custom`, too."""
+        kept = self.custom.get("senders")
+        return list(kept) if isinstance(kept, dict) else []
+
+    @property
     def name(self) -> str:
         """The platform's entity name: the title, or the key where there is none."""
         return self.title or self.key_text
@@ -176,6 +182,11 @@ def own_key(agent: str, session_id: SessionId) -> SessionKey:
 def copied_from(originals: list[SessionId]) -> dict[str, Any]:
     """What `custom` says of a session that begins as a copy of others."""
     return {"copiedFrom": {"sessions": originals}}
+
+
+def sent_by(senders: list[str]) -> dict[str, Any]:
+    """What `custom` says of a session that these people write to."""
+    return {"senders": dict.fromkeys(senders, True)}
 
 
 def merge_custom(current: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from holdfast.errors import InvalidInput, NotFound
 from holdfast.model.ids import SessionId
 from holdfast.model.key import SessionKey
 from holdfast.model.message import Message
-from holdfast.model.session import NewSession, Session, SessionPatch
+from holdfast.model.session import NewSession, Session, SessionPatch, sent_by
 from holdfast.model.status import LIVE, SessionStatus
 from holdfast.model.turn import Turn, TurnStatus
 from holdfast.routing.answering import Answering, History, Tell, end_abandoned
@@ -193,10 +193,9 @@ class Gateway:
     async def _note_sender(self, store: Store, session: Session, message: Incoming) -> None:
         """Warn when a session that all direct messages share is used by more than one person."""
         sender = f"{message.channel}:{message.said_by}"
-        if sender in session.custom.get("senders", {}):
+        if sender in session.senders:
             return
-        noted = await store.patch(session.id, SessionPatch(custom={"senders": {sender: True}}))
-        senders = list(noted.custom["senders"])
+        senders = (await store.patch(session.id, SessionPatch(custom=sent_by([sender])))).senders
         others = {self.bindings.person(each) for each in senders if each != sender}
         if others and self.bindings.person(sender) not in others:
             log.warning("session %s is shared by %s", session.id, ", ".join(senders))

@@ -9,7 +9,8 @@ whose chat cannot be decided about for certain.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.model.key import SessionKey
@@ -19,7 +20,7 @@ from holdfast.model.status import SessionStatus
 from holdfast.routing.bindings import AgentSelectionRequired, Bindings
 from holdfast.routing.incoming import Incoming, Peer
 from holdfast.routing.origin import Origin, origin_of
-from holdfast.routing.scope import EVERY, LINK
+from holdfast.routing.scope import EVERY, LINK, main_key
 from holdfast.store.options import SessionFilter, SessionOrder
 from holdfast.store.store import Store
 
@@ -27,18 +28,20 @@ PAGE = 1000
 
 
 async def plan_moves(
-    store: Store, bindings: Bindings, *, copy: bool = False, merge: bool = False
+    store: Store, bindings: Bindings, *, copy: bool = False, merge: bool = False, share_main: bool = False
 ) -> list[MoveStep]:
     """What would have to be done for every chat to go on with the agent and the key it has now.
 
     Conflicts come first.
 
     With `copy`, old sessions stay and new ones get a copy, once. With `merge`, a chat that has begun under
-    its new key gets what was said under the old one; without, it is a conflict.
+    its new key gets what was said under the old one; without, it is a conflict. So is a direct message that
+    would bring a second person into an agent's `main` session, unless with `share_main`.
     """
     steps: list[MoveStep] = []
     taken: set[str] = set()
-    async for session in _chats(store):
+    people: dict[str, set[str]] = defaultdict(set)
+    for session in await _chats(store):
         key = _key_now(bindings, session)
         if key is None or key == session.key:
             continue
@@ -47,17 +50,27 @@ async def plan_moves(
         if is_copied and not merge:
             continue
         exists = there is not None or str(key) in taken
+        sender = _sender(session.key) if key == main_key(key.agent_id) else None
+        is_second_person = False
+        if sender is not None:
+            if there is not None:  # whom nobody noted there is somebody else
+                people[str(key)] |= {bindings.person(each) for each in there.senders or [""]}
+            is_second_person = bool(people[str(key)] - {bindings.person(sender)})
         action, reason = MoveAction.COPY if copy else MoveAction.MOVE, None
         if await store.lease_seconds(session.id):
             action, reason = MoveAction.CONFLICT, "a turn of it is running"
         elif is_copied:
             action, reason = MoveAction.CONFLICT, "copied to its new key before, it would be there twice"
+        elif is_second_person and not share_main:
+            action, reason = MoveAction.CONFLICT, "people would share one session; --share-main allows that"
         elif exists and merge:
             action = MoveAction.MERGE
         elif exists:
             action, reason = MoveAction.CONFLICT, "its new key has a session already; --merge joins them"
         else:
             taken.add(str(key))
+        if action is not MoveAction.CONFLICT and sender is not None:
+            people[str(key)].add(bindings.person(sender))
         steps.append(
             MoveStep(
                 action=action,
@@ -65,6 +78,8 @@ async def plan_moves(
                 from_key=session.key_text,
                 to_key=str(key),
                 reason=reason,
+                sender=sender,
+                is_second_person=is_second_person,
             )
         )
     return sorted(steps, key=lambda step: step.action is not MoveAction.CONFLICT)
@@ -76,8 +91,9 @@ async def apply_moves(store: Store, steps: Sequence[MoveStep]) -> MoveRecord | N
     return await store.move_sessions(possible) if possible else None
 
 
-async def _chats(store: Store) -> AsyncIterator[Session]:
-    """The sessions of chats that can be decided about, oldest first among those of a page."""
+async def _chats(store: Store) -> list[Session]:
+    """The sessions of chats that can be decided about, oldest first."""
+    chats: list[Session] = []
     before: str | None = None
     while True:
         page = await store.list(SessionFilter(order=SessionOrder.CREATED, limit=PAGE, before=before))
@@ -85,10 +101,19 @@ async def _chats(store: Store) -> AsyncIterator[Session]:
             key = session.key
             shared = key.channel in (OWN_CHANNEL, EVERY) or key.account_id == EVERY
             if session.status is not SessionStatus.ARCHIVED and not shared and not _is_linked(key):
-                yield session
+                chats.append(session)
         before = page.next
         if before is None:
-            return
+            return chats[::-1]
+
+
+def _sender(key: SessionKey) -> str:
+    """Who writes to the session of a direct message, as the gateway notes it."""
+    return f"{key.channel}:{_peer_id(key)}"
+
+
+def _peer_id(key: SessionKey) -> str:
+    return key.peer_id.removeprefix(LINK) if key.peer_id.startswith(LINK * 2) else key.peer_id
 
 
 def _is_linked(key: SessionKey) -> bool:
@@ -116,12 +141,11 @@ def _roles(bindings: Bindings, origin: Origin) -> list[tuple[str, ...]]:
 def _decided(
     bindings: Bindings, key: SessionKey, origin: Origin, roles: tuple[str, ...]
 ) -> SessionKey | None:
-    peer_id = key.peer_id.removeprefix(LINK) if key.peer_id[:2] == LINK * 2 else key.peer_id
     try:
         message = Incoming(
             channel=key.channel,
             account=key.account_id,
-            peer=Peer(key.peer_kind, peer_id),
+            peer=Peer(key.peer_kind, _peer_id(key)),
             thread=key.thread,
             guild=origin.guild,
             team=origin.team,

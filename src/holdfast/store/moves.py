@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from holdfast.model.key import SessionKey
 from holdfast.model.message import copied
 from holdfast.model.principal import Principal, PrincipalRole
 from holdfast.model.records import AuditEntry, DoneStep, MoveAction, MoveRecord, MoveStep, ReplacedSession
-from holdfast.model.session import NewSession, Session, SessionRef, copied_from
+from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef, copied_from, sent_by
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import from_ms
 from holdfast.store import messages, records, sessions
@@ -53,6 +54,9 @@ class Moving(msgspec.Struct, frozen=True):
         text = encode_json(msgspec.to_builtins(done), "moves").decode()
         row = await tx.one("insert_moves", self.scope.organization, self.now, text)
         assert row is not None
+        for step in self.steps:
+            if step.is_second_person:
+                await self._warn(tx, step)
         await _audit(tx, self.scope, "sessions.move", row[0], self.steps, self.now)
         return MoveRecord(number=row[0], at=from_ms(self.now), undone_at=None, steps=done)
 
@@ -67,34 +71,39 @@ class Moving(msgspec.Struct, frozen=True):
         if step.action is MoveAction.MOVE:
             before = _as_it_is(session)
             await _rekey(tx, self.scope, found, key, found.status, found.archived_from, self.now)
+            if step.sender is not None:
+                await _patch(tx, self.scope, session.id, sent_by([step.sender]), self.now)
             return DoneStep(step=step, replaced=(before,))
         if step.action is MoveAction.COPY:
-            made = await self._made(tx, key, [session])
+            made = await self._made(tx, step, [session])
             return DoneStep(step=step, made=made.id, made_rev=made.rev)
-        return await self._merge(tx, step, found, session, key)
+        return await self._merge(tx, step, found, session)
 
-    async def _merge(
-        self, tx: Transaction, step: MoveStep, found: Found, session: Session, key: SessionKey
-    ) -> DoneStep:
-        there_found, there = await _found(tx, self.scope, key)
+    async def _merge(self, tx: Transaction, step: MoveStep, found: Found, session: Session) -> DoneStep:
+        there_found, there = await _found(tx, self.scope, SessionKey.parse(step.to_key))
         await _require_free(tx, there_found, self.now)
         await _archive(tx, self.scope, there_found, there, self.now)
         await _archive(tx, self.scope, found, session, self.now)
         older_first = sorted((there, session), key=lambda each: each.created_at)
-        made = await self._made(tx, key, older_first)
+        made = await self._made(tx, step, older_first, there.senders)
         replaced = (_as_it_is(there), _as_it_is(session))
         return DoneStep(step=step, made=made.id, made_rev=made.rev, replaced=replaced)
 
-    async def _made(self, tx: Transaction, key: SessionKey, originals: Sequence[Session]) -> Session:
+    async def _made(
+        self, tx: Transaction, step: MoveStep, originals: Sequence[Session], senders: Sequence[str] = ()
+    ) -> Session:
         """A new session with what was said in the originals, one after the other."""
-        first = originals[0]
+        first, key = originals[0], SessionKey.parse(step.to_key)
+        kept = first.custom | copied_from([each.id for each in originals])
+        if step.sender is not None:
+            kept |= sent_by([*senders, step.sender])
         owner = Principal(first.organization, first.owner, PrincipalRole.ADMIN)
         scope = msgspec.structs.replace(self.scope, principal=owner)
         new = NewSession(
             agent=key.agent_id,
             key=key,
             title=first.title,
-            custom=first.custom | copied_from([each.id for each in originals]),
+            custom=kept,
         )
         made = await sessions.create(tx, scope, new, SessionId(new_id()), self.now, reuse=False)
         for original in originals:
@@ -104,6 +113,19 @@ class Moving(msgspec.Struct, frozen=True):
             found, _ = await _found(tx, scope, made.id)
             await tx.run("add_usage", original.token_usage.input, original.token_usage.output, found.pk)
         return await sessions.get(tx, scope, made.id)
+
+    async def _warn(self, tx: Transaction, step: MoveStep) -> None:
+        """Note that people share a session from now on: each can make the agent tell what the other said."""
+        _, shared = await _found(tx, self.scope, SessionKey.parse(step.to_key))
+        entry = AuditEntry(
+            action="session.main_shared",
+            outcome="warned",
+            organization=self.scope.organization,
+            user=self.scope.user,
+            subject=shared.id,
+            detail={"senders": shared.senders},
+        )
+        await records.add_audit(tx, entry, self.now)
 
 
 async def undo(tx: Transaction, scope: Scope, now: int) -> MoveRecord:
@@ -153,6 +175,8 @@ async def _undo(
             status = former.status if done.made is not None else found.status
             archived_from = former.archived_from if done.made is not None else found.archived_from
             await _rekey(tx, scope, found, SessionKey.parse(former.key), status, archived_from, now)
+            if done.made is None and done.step.sender is not None:
+                await _patch(tx, scope, former.session_id, {"senders": None}, now)
             restored[former.session_id] += 1
     return gone
 
@@ -210,6 +234,12 @@ async def _rekey(
         *(str(key), key.agent_id, key.channel, key.account_id, key.peer_kind.value, key.peer_id),
         *(status.value, archived_from.value if archived_from else None, found.pk),
     )
+
+
+async def _patch(
+    tx: Transaction, scope: Scope, session_id: SessionId, custom: dict[str, Any], now: int
+) -> None:
+    await sessions.patch(tx, scope, session_id, SessionPatch(custom=custom), expected=None, now=now)
 
 
 def _as_it_is(session: Session) -> ReplacedSession:
