@@ -150,3 +150,29 @@ def test_a_message_for_nobody_says_what_to_do(cli: Cli) -> None:
         "holdfast: No binding is for dm:ada on irc (account default), and no default agent is declared: "
         "add a binding, or set default_agent in [routing].\n"
     )
+
+
+@pytest.mark.req("STO-10")
+def test_when_nobody_answers_it_is_explained_why_no_binding_does(cli: Cli) -> None:
+    (cli.home / "holdfast.toml").write_text(
+        '[[routing.bindings]]\nagent = "ops"\nchannel = "irc"\npeer = "group:#ops-*"\n'
+    )
+    asked = ("bindings", "explain", "--channel", "irc", "--peer", "group:#help")
+    reason = "it is for group:#ops-*, and this is group:#help"
+    result = cli(*asked)
+    assert (result.returncode, result.stdout) == (1, f"not         irc peer=group:#ops-* → ops: {reason}\n")
+    assert result.stderr.startswith("holdfast: No binding is for group:#help on irc")
+    result = cli(*asked, "--json")
+    assert (result.returncode, json.loads(result.stdout)) == (
+        1,
+        {
+            "agent": None,
+            "rejected": [
+                {
+                    "binding": {"agent": "ops", "channel": "irc", "peer": "group:#ops-*"},
+                    "reason": reason,
+                    "matches": False,
+                }
+            ],
+        },
+    )

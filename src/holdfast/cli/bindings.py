@@ -17,7 +17,7 @@ from holdfast.config import Settings
 from holdfast.execution.opening import context_source
 from holdfast.model.records import BindingRecord
 from holdfast.routing.binding import Binding
-from holdfast.routing.bindings import Bindings, Decision, Rejected
+from holdfast.routing.bindings import AgentSelectionRequired, Bindings, Decision, Rejected
 from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Peer, name
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.scope import DmScope
@@ -139,7 +139,14 @@ def explain(
     async def decide(opened: Store, policy: RoutingPolicy) -> Decision:
         return (await read_bindings(opened, policy)).decide(message)
 
-    decision = _with_store(store, decide)
+    try:
+        decision = _with_store(store, decide)
+    except AgentSelectionRequired as error:
+        if as_json:
+            typer.echo(json.dumps({"agent": None, "rejected": _rejected(error.rejected)}))
+        else:
+            _say_not(error.rejected)
+        raise
     rejected = decision.rejected
     if as_json:
         typer.echo(json.dumps(_explained(decision, rejected)))
@@ -149,6 +156,10 @@ def explain(
     typer.echo(f"matched by  {decision.matched_by.label}: {decision.binding or 'the default agent'}")
     if ambiguous := [str(each.binding) for each in decision.ambiguous]:
         typer.echo(f"ambiguous   just as specific: {'; '.join(ambiguous)}")
+    _say_not(rejected)
+
+
+def _say_not(rejected: list[Rejected]) -> None:
     for each in rejected:
         typer.echo(f"not         {each.binding}: {each.reason}")
 
@@ -183,8 +194,12 @@ def _explained(decision: Decision, rejected: list[Rejected]) -> dict[str, Any]:
         "matchedBy": decision.matched_by.label,
         "binding": decision.binding.rule() if decision.binding else None,
         "ambiguous": [each.binding.rule() for each in decision.ambiguous],
-        "rejected": [
-            {"binding": each.binding.rule(), "reason": each.reason, "matches": each.tier is not None}
-            for each in rejected
-        ],
+        "rejected": _rejected(rejected),
     }
+
+
+def _rejected(rejected: list[Rejected]) -> list[dict[str, Any]]:
+    return [
+        {"binding": each.binding.rule(), "reason": each.reason, "matches": each.tier is not None}
+        for each in rejected
+    ]

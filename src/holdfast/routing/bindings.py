@@ -31,11 +31,18 @@ class AgentSelectionRequired(HoldfastError):
     code = "agent_selection_required"
     status = 422
 
-    def __init__(self, message: Incoming) -> None:
+    def __init__(self, message: Incoming, bindings: Bindings) -> None:
+        self._message = message
+        self._bindings = bindings
         super().__init__(
             f"No binding is for {message.peer} on {message.channel} (account {message.account}), and no "
             "default agent is declared: add a binding, or set default_agent in [routing]."
         )
+
+    @property
+    def rejected(self) -> list[Rejected]:
+        """Every binding, and why it does not match."""
+        return list(self._bindings.rejected(self._message))
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -62,7 +69,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rejected(self) -> list[Rejected]:
         """Every other binding, and why it was not chosen."""
-        return list(self.bindings.rejected(self))
+        return list(self.bindings.rejected(self.message, self.binding, self.matched_by))
 
     @property
     def ambiguous(self) -> list[Rejected]:
@@ -103,7 +110,7 @@ class Bindings:
         if chosen := self._index.choose(message):
             tier, rule = chosen
         elif self._default is None:
-            raise AgentSelectionRequired(message)
+            raise AgentSelectionRequired(message, self)
         agent = rule.agent if rule else self._default
         assert agent is not None
         scope = (rule and rule.binding.dm_scope) or self._scopes.get(agent, self.policy.dm_scope)
@@ -123,21 +130,23 @@ class Bindings:
         channel, _, peer_id = sender.partition(":")
         return self._identities.get((channel, peer_id), sender)
 
-    def rejected(self, decision: Decision) -> Iterator[Rejected]:
-        """Why each of the others was not chosen."""
+    def rejected(
+        self, message: Incoming, chosen: Binding | None = None, matched_by: Tier = Tier.DEFAULT
+    ) -> Iterator[Rejected]:
+        """Why each but the chosen one was not chosen for a normal message."""
         passed_chosen = False
         for rule in self._rules:
-            if rule.binding is decision.binding and not passed_chosen:
+            if rule.binding is chosen and not passed_chosen:
                 passed_chosen = True
                 continue
-            tier = rule.match(decision.message)
+            tier = rule.match(message)
             if tier is None:
-                reason = rule.mismatch(decision.message)
+                reason = rule.mismatch(message)
                 assert reason is not None
-            elif tier is decision.matched_by:
+            elif tier is matched_by:
                 reason = "it is just as specific, and the chosen one stands before it"
             else:
-                reason = f"a match by {decision.matched_by.label} comes before one by {tier.label}"
+                reason = f"a match by {matched_by.label} comes before one by {tier.label}"
             yield Rejected(rule.binding, reason, tier)
 
     def _default_agent(self) -> str | None:
