@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from holdfast import PeerKind, SessionKey
 from holdfast.errors import InvalidInput
+from holdfast.model.key import name
 from holdfast.routing.bindings import Bindings
-from holdfast.routing.incoming import Incoming, Normal, Peer, name
+from holdfast.routing.incoming import Incoming, Normal, Peer
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.scope import DmScope
 from tests.routing.messages import said

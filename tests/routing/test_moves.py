@@ -348,7 +348,6 @@ async def test_where_roles_decide_and_nobody_noted_them_a_session_stays(store: S
 
 
 async def test_a_session_that_no_gateway_made_stays_until_its_chat_goes_on(store: Store) -> None:
-    await store.get_or_create(SessionKey("coder", "claude", "/home/x", PeerKind.GROUP, "7"))
     await store.get_or_create(SessionKey("coder", "claude", "home", PeerKind.GROUP, "7"))
     message = said("group:#a1", channel="irc")
     door = gateway(store, echo)
@@ -362,11 +361,6 @@ async def test_a_session_that_no_gateway_made_stays_until_its_chat_goes_on(store
 @pytest.mark.parametrize("written", ["x", {"guild": 1}, {"parent": "x", "roles": []}])
 async def test_a_session_stays_whose_origin_makes_no_sense(store: Store, written: object) -> None:
     await store.get_or_create(keys("#a1")[0], NewSession(custom={"origin": written}))
-    assert await plan_moves(store, AFTER) == []
-
-
-async def test_a_key_that_is_no_chats_stays_whatever_is_written_beside_it(store: Store) -> None:
-    await chat(store, SessionKey("coder", "claude", "/home/x", PeerKind.GROUP, "7"), "one")
     assert await plan_moves(store, AFTER) == []
 
 

@@ -15,10 +15,11 @@ from holdfast.cli.finding import with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.config import Settings
 from holdfast.execution.opening import context_source
+from holdfast.model.key import name
 from holdfast.model.records import BindingRecord
 from holdfast.routing.binding import Binding
 from holdfast.routing.bindings import AgentSelectionRequired, Bindings, Decision, Rejected
-from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Peer, name
+from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Peer
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.scope import DmScope
 from holdfast.routing.stored import add_binding, binding_of, read_bindings, remove_binding

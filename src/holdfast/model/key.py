@@ -2,17 +2,32 @@
 
 A key's text form percent-encodes the separator and the percent sign in every part, so no two
 keys share a text and `SessionKey.parse(str(key)) == key` for every key.
+
+Agents, channels and accounts are names of our own choosing. They have one normal form, whoever makes
+the key: trimmed, in lower case, and without any character that is not in a name. Nothing is rewritten
+into something else, so `a b` never becomes `a-b`. Peers are named by others and are kept as they are;
+so are the agents of sessions on our own channel, which the catalogue names.
 """
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import force_setattr as _set
 
 from holdfast.errors import InvalidInput
 from holdfast.model.text import label
+
+OWN_CHANNEL = "holdfast"
+"""The channel of sessions that were opened here, or that no one channel's messages open."""
+
+EVERY = "*"
+"""In the place of a channel or an account: every one. No real one can be called that."""
+
+_NORMAL = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
 
 class PeerKind(StrEnum):
@@ -30,13 +45,17 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
     thread: str | None = None
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "peer_kind", _peer_kind(self.peer_kind))
-        label(self.agent_id, "agent id")
-        label(self.channel, "channel")
-        label(self.account_id, "account id")
+        _set(self, "peer_kind", _peer_kind(self.peer_kind))
         label(self.peer_id, "peer id")
         if self.thread is not None:
             label(self.thread, "thread")
+        _set(self, "channel", _name_or_every(self.channel, "channel"))
+        if self.channel == OWN_CHANNEL:
+            label(self.agent_id, "agent id")
+            label(self.account_id, "account id")
+        else:
+            _set(self, "agent_id", name(self.agent_id, "agent id"))
+            _set(self, "account_id", _name_or_every(self.account_id, "account id"))
 
     def __str__(self) -> str:
         return _text(self)
@@ -51,6 +70,21 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
             )
         agent_id, channel, account_id, kind, peer_id, *thread = parts
         return cls(agent_id, channel, account_id, _peer_kind(kind), peer_id, thread[0] if thread else None)
+
+
+def name(text: str, what: str) -> str:
+    """An agent, channel or account in its normal form."""
+    trimmed = label(text.strip(), what)
+    if not trimmed.isascii() or not _NORMAL.fullmatch(normal := trimmed.lower()):
+        raise InvalidInput(
+            f"The {what} {text!r} is no name: letters, digits, '_', '-' and '.' are allowed, beginning with "
+            "a letter or a digit."
+        )
+    return normal
+
+
+def _name_or_every(text: str, what: str) -> str:
+    return text if text == EVERY else name(text, what)
 
 
 @lru_cache(maxsize=1024)  # a chat uses the same key for every message

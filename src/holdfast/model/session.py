@@ -14,16 +14,13 @@ import msgspec
 
 from holdfast.errors import InvalidInput
 from holdfast.model.ids import RepoId, SessionId
-from holdfast.model.key import PeerKind, SessionKey
+from holdfast.model.key import OWN_CHANNEL, PeerKind, SessionKey
 from holdfast.model.status import SessionStatus, as_status
 from holdfast.model.text import label, short_fields
 from holdfast.model.usage import TokenUsage
 
 SessionRef = SessionId | SessionKey | str
 """What names a session in a call: its id, or its key."""
-
-OWN_CHANNEL = "holdfast"
-"""The channel of sessions that were opened here and not by a chat message."""
 
 
 class Session(msgspec.Struct, frozen=True):

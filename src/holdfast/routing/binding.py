@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.model.key import PeerKind
-from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Normal, Peer, name
-from holdfast.routing.scope import EVERY, DmScope
+from holdfast.model.key import EVERY, PeerKind, name
+from holdfast.routing.incoming import DEFAULT_ACCOUNT, Incoming, Normal, Peer
+from holdfast.routing.scope import DmScope
 
 WILD = re.compile(r"[*?\[]")
 WILD_END = re.compile(r"[*?\]]")

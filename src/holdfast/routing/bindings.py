@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.model.key import SessionKey
+from holdfast.model.key import SessionKey, name
 from holdfast.routing.binding import Binding, Rule, Tier
-from holdfast.routing.incoming import Incoming, Normal, name
+from holdfast.routing.incoming import Incoming, Normal
 from holdfast.routing.index import RuleIndex
 from holdfast.routing.policy import RoutingPolicy
 from holdfast.routing.scope import DmScope, key_of

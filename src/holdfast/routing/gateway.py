@@ -22,7 +22,7 @@ import msgspec
 from holdfast.compaction.background import BackgroundCompaction
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.model.ids import SessionId
-from holdfast.model.key import SessionKey
+from holdfast.model.key import SessionKey, name
 from holdfast.model.message import Message
 from holdfast.model.session import NewSession, Session, SessionPatch, sent_by
 from holdfast.model.status import LIVE, SessionStatus
@@ -31,7 +31,7 @@ from holdfast.routing.answering import Answering, History, Tell, end_abandoned
 from holdfast.routing.bindings import Bindings, Decision
 from holdfast.routing.events import Outgoing, TurnEnded, TurnJoined
 from holdfast.routing.hold import LEASE_SECONDS, Hold, let_go, take_hold
-from holdfast.routing.incoming import Incoming, name
+from holdfast.routing.incoming import Incoming
 from holdfast.routing.joining import as_joining
 from holdfast.routing.line import Line
 from holdfast.routing.origin import Origin, origin_of

@@ -1,15 +1,12 @@
 """A chat message as it comes in, and the one normal form of what it names.
 
-Agents, channels and accounts are names of our own choosing: they are trimmed, their case is
-folded, and any character beyond letters, digits, `_`, `-` and `.` is refused. Nothing is rewritten
-into something else, so `a b` never becomes `a-b`. Peers are named by others: they are trimmed, and
-their case is folded only on channels that say so, because `@Alice` and `@alice` are two people on
-Matrix and one on IRC.
+Agents, channels and accounts have the normal form of keys. Peers are named by others: they are
+trimmed, and their case is folded only on channels that say so, because `@Alice` and `@alice` are two
+people on Matrix and one on IRC.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,14 +14,11 @@ import msgspec
 
 from holdfast.errors import InvalidInput
 from holdfast.model.ids import MessageId
-from holdfast.model.key import PeerKind
-from holdfast.model.session import OWN_CHANNEL
+from holdfast.model.key import OWN_CHANNEL, PeerKind, name
 from holdfast.model.text import label, storable
 
 DEFAULT_ACCOUNT = "default"
 """The account of a bot that has only one."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 _RFC1459 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ[]\\~", "abcdefghijklmnopqrstuvwxyz{}|^")
 """On IRC `[]\\~` are the capitals of `{}|^`, and no other letters have case."""
@@ -112,14 +106,3 @@ class Normal:
             parent=None if message.parent is None else self.peer(channel, message.parent),
             thread=None if message.thread is None else label(message.thread.strip(), "thread"),
         )
-
-
-def name(text: str, what: str) -> str:
-    """An agent, channel or account in its normal form."""
-    trimmed = label(text.strip(), what)
-    if not _NAME.fullmatch(trimmed):
-        raise InvalidInput(
-            f"The {what} {text!r} is no name: letters, digits, '_', '-' and '.' are allowed, beginning with "
-            "a letter or a digit."
-        )
-    return trimmed.lower()

@@ -13,14 +13,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from holdfast.errors import InvalidInput, SessionNotFound
-from holdfast.model.key import SessionKey
+from holdfast.model.key import EVERY, OWN_CHANNEL, SessionKey
 from holdfast.model.records import MoveAction, MoveRecord, MoveStep
-from holdfast.model.session import OWN_CHANNEL, Session
+from holdfast.model.session import Session
 from holdfast.model.status import SessionStatus
 from holdfast.routing.bindings import AgentSelectionRequired, Bindings
 from holdfast.routing.incoming import Incoming, Peer
 from holdfast.routing.origin import Origin, origin_of
-from holdfast.routing.scope import EVERY, LINK, main_key
+from holdfast.routing.scope import LINK, main_key
 from holdfast.store.options import SessionFilter, SessionOrder
 from holdfast.store.store import Store
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.model.key import PeerKind
+from holdfast.model.key import PeerKind, name
 from holdfast.routing.binding import Binding
-from holdfast.routing.incoming import Incoming, name
+from holdfast.routing.incoming import Incoming
 from holdfast.routing.scope import NEVER, DmScope, Reset
 
 

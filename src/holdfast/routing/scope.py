@@ -13,11 +13,9 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.model.key import PeerKind, SessionKey
-from holdfast.model.session import OWN_CHANNEL
+from holdfast.model.key import EVERY, OWN_CHANNEL, PeerKind, SessionKey
 from holdfast.routing.incoming import Incoming
 
-EVERY = "*"
 MAIN = "main"
 LINK = "="
 """Begins the peer of a linked identity. A real peer that begins so has it doubled."""
