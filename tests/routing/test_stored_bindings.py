@@ -90,13 +90,25 @@ async def test_a_running_bot_follows_the_kept_bindings(
         await remove_binding(store, first.number)
         await until("main")
         wrong = await add_binding(store, Binding(agent="ghost", channel="irc"))
-        while "'ghost', which is not known" not in caplog.text:  # noqa: ASYNC110
+        while "'ghost', for which this bot has no runner" not in caplog.text:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert bot.bindings.decide(message).agent == "main"
         await remove_binding(store, wrong.number)
         await add_binding(store, HELP)
         await until("helper")
     assert caplog.text.count("bindings stay as they were") == 1
+
+
+async def test_a_binding_for_an_agent_without_a_runner_is_logged_and_the_bot_goes_on(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = RoutingPolicy(default_agent="main")
+    bot = Gateway(store, Bindings((), policy), {"main": remembers})
+    await add_binding(store, HELP)
+    told = "Binding 1 names the agent 'helper', for which this bot has no runner; it has main."
+    async with following_bindings(bot, store, policy, seconds=0.01):
+        assert told in caplog.text
+        assert text_of(await events(bot, said("group:#help", channel="irc"))) == "main: 0 before this"
 
 
 @pytest.mark.req("STO-10")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
@@ -100,6 +100,11 @@ class Gateway:
         self._lines: WeakValueDictionary[SessionKey, Line] = WeakValueDictionary()
         """In this process, messages of one chat are answered in the order in which they came."""
         self._holds: dict[SessionId, Hold] = {}
+
+    @property
+    def agents(self) -> Collection[str]:
+        """Those that there are runners for."""
+        return self._runners.keys()
 
     async def receive(self, incoming: Incoming) -> AsyncGenerator[Outgoing, None]:
         """Answer a message. Close the iterator (`contextlib.aclosing`) to stop the turn before its end."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.model.key import name
 from holdfast.model.records import BindingRecord
 from holdfast.routing.binding import Binding
 from holdfast.routing.bindings import Bindings
@@ -43,24 +44,31 @@ async def following_bindings(
 ) -> AsyncIterator[None]:
     """Have a gateway decide by the bindings in force, whoever changes them, until the end of the block.
 
-    Bindings that cannot be read or make no sense are logged, and those of before stay.
+    Bindings that cannot be read, make no sense or name an agent without a runner are logged, and those of
+    before stay.
     """
-    kept = await store.list_bindings()
-    gateway.bindings = _in_force(kept, policy, agents)
+    seen: Sequence[BindingRecord] | None = None
+    failure = ""
+
+    async def look() -> None:
+        nonlocal seen, failure
+        try:
+            now = await store.list_bindings()
+            if now != seen:
+                _require_runners(now, gateway.agents)
+                gateway.bindings = _in_force(now, policy, agents)
+            seen, failure = now, ""
+        except HoldfastError as error:
+            if str(error) != failure:
+                log.warning("bindings stay as they were: %s", error)
+            failure = str(error)
 
     async def follow() -> None:
-        seen, failure = kept, ""
         while True:
             await asyncio.sleep(seconds)
-            try:
-                now = await store.list_bindings()
-                if now != seen:
-                    gateway.bindings = _in_force(now, policy, agents)
-                seen, failure = now, ""
-            except HoldfastError as error:
-                if str(error) != failure:
-                    log.warning("bindings stay as they were: %s", error)
-                failure = str(error)
+            await look()
+
+    await look()
 
     following = asyncio.get_running_loop().create_task(follow())
     try:
@@ -88,6 +96,17 @@ def binding_of(record: BindingRecord) -> Binding:
         return msgspec.convert(record.rule, Binding)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"Binding {record.number} in the store is wrong: {error}. Remove it.") from None
+
+
+def _require_runners(kept: Iterable[BindingRecord], agents: Collection[str]) -> None:
+    for record in kept:
+        agent = binding_of(record).agent
+        if name(agent, "agent") not in agents:
+            known = ", ".join(sorted(agents)) or "none"
+            raise InvalidInput(
+                f"Binding {record.number} names the agent {agent!r}, for which this bot has no runner; it "
+                f"has {known}."
+            )
 
 
 def _in_force(
