@@ -457,6 +457,25 @@ async def test_a_chat_that_was_idle_begins_afresh_and_keeps_its_past(store: Stor
     assert statuses == [("active", 2), ("active", 4), ("archived", 2)]
 
 
+async def test_a_thread_of_a_direct_message_resets_nothing_where_all_share_main(store: Store) -> None:
+    soon = Reset(mode=ResetMode.IDLE, idle_minutes=1e-9)
+    door = gateway(store, remembers)
+    door.bindings = Bindings(policy=RoutingPolicy(default_agent="main", reset_by_kind={"thread": soon}))
+    await events(door, said("dm:ada"))
+    assert text_of(await events(door, said("dm:ada", thread="t1"))) == "main: 2 before this"
+    assert text_of(await events(door, said("group:g1", thread="t1"))) == "main: 0 before this"
+    assert text_of(await events(door, said("group:g1", thread="t1"))) == "main: 0 before this"
+
+
+@pytest.mark.parametrize("written", [7, "x", ["slack:ada"], {"slack:ada": True}])
+async def test_whatever_people_write_beside_main_it_is_answered(store: Store, written: object) -> None:
+    door = gateway(store, echo)
+    await events(door, said("dm:ada"))
+    await store.patch(main_key("main"), SessionPatch(custom={"senders": written}))
+    assert text_of(await events(door, said("dm:ada"))) == "you said hello"
+    assert (await store.get_session(main_key("main"))).senders == ["slack:ada"]
+
+
 def test_a_reset_of_something_that_is_no_channel_is_refused_at_the_start() -> None:
     with pytest.raises(InvalidInput, match="My Slack"):
         RoutingPolicy.from_settings({"reset_by_channel": {"My Slack": {"mode": "daily"}}})

@@ -235,7 +235,8 @@ class Gateway:
             return False  # who joined is answered where they said it
         if last is None:
             return False
-        reset = self.bindings.policy.reset_for(arrival.decision.message)
+        decision = arrival.decision
+        reset = self.bindings.policy.reset_for(decision.key, decision.message.channel)
         quiet_since = max(last.created_at, last.status_at)
         return reset.is_due(started=session.created_at, quiet_since=quiet_since, now=arrival.at)
 

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import InvalidInput
-from holdfast.model.key import PeerKind, name
+from holdfast.model.key import PeerKind, SessionKey, name
 from holdfast.routing.binding import Binding
-from holdfast.routing.incoming import Incoming
 from holdfast.routing.scope import NEVER, DmScope, Reset
 
 
@@ -48,8 +47,8 @@ class RoutingPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         except msgspec.ValidationError as error:
             raise InvalidInput(f"[routing] in the settings is wrong: {error}.") from None
 
-    def reset_for(self, message: Incoming) -> Reset:
-        """When the session of a normal message begins afresh."""
-        kind = "thread" if message.thread is not None else message.peer.kind.value
+    def reset_for(self, key: SessionKey, channel: str) -> Reset:
+        """When the session of this key begins afresh, to which somebody writes on a channel."""
+        kind = "thread" if key.thread is not None else key.peer_kind.value
         by_kind = self.reset_by_kind.get(kind, self.reset)
-        return self.reset_by_channel.get(message.channel, by_kind)
+        return self.reset_by_channel.get(channel, by_kind)
