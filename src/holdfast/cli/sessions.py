@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli import compaction, migrate
+from holdfast.cli import archive, compaction, migrate
 from holdfast.cli.finding import SHORT, SessionArgument, of_agent, resolved, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.cli.reach import reached
@@ -217,6 +217,7 @@ app.command()(compaction.view)
 app.command()(compaction.expand)
 app.command()(compaction.undo)
 app.command()(migrate.migrate)
+app.command()(archive.archive)
 
 
 def _chat(session: Session) -> str:
