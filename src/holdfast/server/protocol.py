@@ -48,6 +48,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head_bytes = 0
+        self._end_of_last = b""
+        """The last bytes of a head that came so far, in which the blank line after it may begin."""
         self._idle_bytes = 0
         """What came since the last of a body: trailers, and what is said beside its chunks."""
         self._in_head = True
@@ -77,9 +79,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._in_head:
             self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES and b"\r\n\r\n" not in data[:MAX_HEAD_BYTES]:
+            begin = self._end_of_last + data[:MAX_HEAD_BYTES]
+            if self._head_bytes > MAX_HEAD_BYTES and b"\r\n\r\n" not in begin:
                 self._refuse(431, LONG_HEAD)
                 return
+            self._end_of_last = begin[-3:]
         self._idle_bytes += len(data)
         super().data_received(data)
         if not self._in_head and self._idle_bytes > MAX_HEAD_BYTES:
@@ -97,6 +101,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_head = False
         self._head_bytes = self._idle_bytes = 0
+        self._end_of_last = b""
         self._stop_waiting()
 
     def on_body(self, body: bytes) -> None:
