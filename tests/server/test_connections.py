@@ -112,6 +112,30 @@ async def test_a_listener_is_gone_with_its_connection_whatever_was_asked_after_i
     await until(lambda: here.parts.hub.listeners == 0)
 
 
+async def test_one_who_polls_is_gone_with_its_connection(here: Here) -> None:
+    session = await here.parts.store.as_principal(LOCAL).create_session(NewSession())
+    of_session = f"/api/sessions/{session.id}/events?since={session.rev}&wait=60"
+    with Caller(here) as caller, Caller(here) as another:
+        await caller.say(here.get("/api/events?wait=60"))
+        await another.say(here.get(of_session))
+        await until(lambda: here.parts.hub.listeners == 2)
+    await until(lambda: here.parts.hub.listeners == 0)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+async def test_a_head_may_come_in_pieces_wherever_it_is_cut(here: Here, cut: int) -> None:
+    body = b'{"texts": ["' + b"x" * protocol.MAX_HEAD_BYTES + b'"]}'
+    head = here.get("/api/markdown").replace(b"GET", b"POST").removesuffix(b"\r\n")
+    head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with Caller(here) as caller:
+        await caller.say(head[:-cut])
+        await until(
+            lambda: any(getattr(each, "_head_bytes", 0) for each in here.server.server_state.connections)
+        )
+        await caller.say(head[-cut:] + body)
+        assert (await caller.hear(b"}")).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_requests_in_one_piece_are_answered_in_order_unless_there_are_too_many(here: Here) -> None:
     with Caller(here) as caller:
         await caller.say(HEALTH * MAX_PIPELINED + here.get("/api/me"))

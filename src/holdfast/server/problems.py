@@ -12,6 +12,7 @@ import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from holdfast.errors import HoldfastError, StoreError
@@ -67,6 +68,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HoldfastError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -94,6 +96,11 @@ async def _http(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return problem(error.status_code, f"There is nothing at {path}.")
     return problem(error.status_code, str(error.detail), headers=error.headers)
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    """What nobody reads: the figures and the log then say why the request ended."""
+    return problem(HTTPStatus.BAD_REQUEST, "The request broke off; send it again.")
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import aclosing, suppress
+from typing import Any, TypeVar
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -34,6 +36,8 @@ PAGE_BYTES = 256 * 1024
 
 FIRST_ROWS = 8
 
+T = TypeVar("T")
+
 RETRY = b"retry: 1000\n\n"
 
 _HEADERS = {
@@ -54,17 +58,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        sending = asyncio.ensure_future(self._send_all(send))
-        leaving = asyncio.ensure_future(_left(receive))
-        try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sending.cancel()
-            leaving.cancel()
-            outcomes = await asyncio.gather(sending, leaving, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
+        with suppress(ClientDisconnect):
+            await while_listening(receive, self._send_all(send))
 
     async def _send_all(self, send: Send) -> None:
         async with aclosing(self._events) as events:
@@ -251,6 +246,21 @@ def _gone(error: HoldfastError) -> bytes:
 def frame(event: str, data: bytes) -> bytes:
     """An event with JSON in it, which has no line breaks."""
     return b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
+
+
+async def while_listening(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives; it is given up when the client leaves, whom nobody can answer then."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return await working
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _left(receive: Receive) -> None:

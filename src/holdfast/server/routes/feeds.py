@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Request
 from fastapi import Query as QueryOf
 from pydantic import Field
 from starlette.responses import Response
@@ -21,7 +21,7 @@ from holdfast.server.routes.common import (
     rendered,
 )
 from holdfast.server.routes.route import Route
-from holdfast.server.sse import MEDIA_TYPE, EventStream
+from holdfast.server.sse import MEDIA_TYPE, EventStream, while_listening
 from holdfast.store.feed import RevisionAhead
 
 router = APIRouter(tags=["changes"], route_class=Route)
@@ -70,6 +70,7 @@ def _described(shape: type[shapes.Changes] | type[shapes.ChangedSessions]) -> di
 async def follow_session(
     session_id: SessionPath,
     wanted: Annotated[Since, QueryOf()],
+    request: Request,
     parts: PartsOf,
     caller: CallerOf,
     view: View,
@@ -85,7 +86,8 @@ async def follow_session(
     if since > session.rev:
         raise RevisionAhead(since, session.rev)
     if wanted.wait is not None:
-        changes = await parts.feeds.wait_for_session(view, caller, session, since, wanted.wait)
+        waiting = parts.feeds.wait_for_session(view, caller, session, since, wanted.wait)
+        changes = await while_listening(request.receive, waiting)
         return rendered(shapes.Changes.of(changes))
     return EventStream(parts.feeds.session(view, caller, session, since))
 
@@ -93,6 +95,7 @@ async def follow_session(
 @router.get("/api/events", responses=_described(shapes.ChangedSessions))
 async def follow_everything(
     wanted: Annotated[Since, QueryOf()],
+    request: Request,
     parts: PartsOf,
     caller: CallerOf,
     view: View,
@@ -109,7 +112,8 @@ async def follow_everything(
         raise RevisionAhead(since, position)
     if wanted.wait is not None:
         known = position if since is None else since
-        changed = await parts.feeds.wait_for_listing(view, caller, known, wanted.wait)
+        waiting = parts.feeds.wait_for_listing(view, caller, known, wanted.wait)
+        changed = await while_listening(request.receive, waiting)
         return rendered(shapes.ChangedSessions.of(changed))
     return EventStream(parts.feeds.listing(view, caller, since))
 

@@ -21,7 +21,6 @@ from fastapi.params import Depends, Path, Query
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -123,10 +122,7 @@ async def _itself(request: Request) -> Request:
 
 async def _sent(request: Request) -> Any:
     """The body, which the gate has seen to be declared as JSON."""
-    try:
-        text = await request.body()
-    except ClientDisconnect:
-        raise HTTPException(400, "The body broke off; send it again.") from None
+    text = await request.body()
     if not text:
         raise RequestValidationError([{"loc": ("body",), "msg": "Field required", "type": "missing"}])
     try:
