@@ -1,5 +1,7 @@
 """What people read: Markdown that cannot do harm, sessions as documents, new repositories."""
 
+import asyncio
+
 import pytest
 
 from holdfast import Message, NewSession, Session, Store
@@ -42,6 +44,34 @@ async def test_a_picture_is_a_link_so_that_nothing_is_loaded_from_elsewhere(org:
     (html,) = decoded(answer, shapes.RenderedTexts).html
     assert '<a href="https://e.org/chart.png"' in html
     assert "<img" not in html
+
+
+async def test_a_long_text_stays_plain_and_only_that(org: Organization) -> None:
+    texts = ["![<" * 40_000, "**a**"]
+    plain, short = decoded(await org.ada.post("/api/markdown", {"texts": texts}), shapes.RenderedTexts).html
+    assert plain == "<pre>" + "![&lt;" * 40_000 + "</pre>\n"
+    assert short == "<p><strong>a</strong></p>\n"
+
+
+async def test_of_many_long_texts_the_last_stay_plain(org: Organization) -> None:
+    texts = ["plain\n" * 8000] * 6 + ["**b**"]
+    html = decoded(await org.ada.post("/api/markdown", {"texts": texts}), shapes.RenderedTexts).html
+    assert ["<pre>" in each for each in html] == [False] * 5 + [True, False]
+
+
+async def test_nobody_else_waits_while_markdown_is_rendered(org: Organization, session: Session) -> None:
+    slow = {"texts": ["![" * 24_000] * 5}
+    async with org.ada.client() as client, asyncio.TaskGroup() as group:
+        more_than_there_are_threads = 33
+        rendering = [
+            group.create_task(client.post("/api/markdown", json=slow))
+            for _ in range(more_than_there_are_threads)
+        ]
+        for path in ("/api/questions", f"/api/sessions/{session.id}") * 5:
+            assert (await org.ada.get(path)).is_success
+        assert not any(each.done() for each in rendering)
+        for each in rendering:
+            each.cancel()
 
 
 async def test_a_session_is_exported_as_a_document(org: Organization, store: Store, session: Session) -> None:

@@ -20,6 +20,7 @@ from holdfast.server.doorkeeper import Doorkeeper
 from holdfast.server.hub import Hub
 from holdfast.server.inbox import Inbox
 from holdfast.server.jwt import JwtVerifier
+from holdfast.server.markdown import Renderer
 from holdfast.server.metrics import Metrics
 from holdfast.server.sse import Feeds
 from holdfast.store import open_store
@@ -38,6 +39,7 @@ class Parts:
     hub: Hub
     feeds: Feeds
     doorkeeper: Doorkeeper
+    renderer: Renderer
     metrics: Metrics
 
 
@@ -54,6 +56,7 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
     ):
         inbox = Inbox(box)
         metrics = Metrics()
+        renderer = Renderer()
         hub = Hub(store, inbox, metrics.published)
         doorkeeper = Doorkeeper(store, jwt=_jwt(settings.server), everybody=None if auth else LOCAL)
         try:
@@ -68,9 +71,11 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
                 hub=hub,
                 feeds=Feeds(hub, inbox, doorkeeper),
                 doorkeeper=doorkeeper,
+                renderer=renderer,
                 metrics=metrics,
             )
         finally:
+            renderer.close()
             await hub.close()
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi import Query as QueryOf
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from holdfast.server import shapes
 from holdfast.server.export import Format, exported
-from holdfast.server.markdown import rendered_html
 from holdfast.server.routes.common import (
     EVERYWHERE,
     Body,
+    PartsOf,
     Query,
     SessionPath,
     Text,
@@ -25,6 +24,7 @@ from holdfast.server.routes.common import (
     rendered,
 )
 from holdfast.server.routes.route import Route
+from holdfast.server.sse import while_listening
 
 router = APIRouter(prefix="/api", tags=["reading"], route_class=Route)
 
@@ -56,9 +56,9 @@ def _documents() -> dict[int | str, dict[str, Any]]:
 
 
 @router.post("/markdown", responses=answers(shapes.RenderedTexts))
-async def render_markdown(body: Texts) -> Response:
-    """Markdown texts as HTML that is safe to show, in the same order."""
-    html = await asyncio.to_thread(lambda: tuple(map(rendered_html, body.texts)))
+async def render_markdown(body: Texts, request: Request, parts: PartsOf) -> Response:
+    """Markdown texts as HTML that is safe to show, in the same order. Long ones are shown as they are."""
+    html = await while_listening(request.receive, parts.renderer.render(body.texts))
     return rendered(shapes.RenderedTexts(html=html))
 
 

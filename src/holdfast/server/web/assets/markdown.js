@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 
 const KEPT = 2000;
-const LONGEST = 200_000; // characters; a longer text stays plain
+const LONGEST = 50_000; // characters; the server does not render a longer text either
 const rendered = new Map();
 let wanted = [];
 
