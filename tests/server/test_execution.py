@@ -362,3 +362,17 @@ async def test_without_a_model_the_error_says_how_to_configure_one(tmp_path: Pat
         assert "HOLDFAST_MODEL" in problem(response)["detail"]
     finally:
         assert served.stop() == 0
+
+
+async def test_a_turn_that_runs_when_the_server_stops_is_answered_as_failed(
+    tmp_path: Path, model: DemoModel
+) -> None:
+    served = Served(tmp_path, OPENAI_BASE_URL=model.url, OPENAI_API_KEY="none", HOLDFAST_MODEL="demo")
+    served.start()
+    before = len(model.requests)
+    running = asyncio.create_task(execute(owner_of(served), "HANG"))
+    await until(lambda: len(model.requests) > before)
+    assert await asyncio.to_thread(served.stop) == 0
+    answer = await running
+    assert (answer["kind"], answer["errorCode"]) == ("error", "shutdown")
+    assert "Traceback" not in served.complaints()

@@ -1,6 +1,7 @@
 """What people read: Markdown that cannot do harm, sessions as documents, new repositories."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from holdfast.compaction.plan import Fold, Plan, Replacement
 from holdfast.model.ids import CompactionId
 from holdfast.model.records import NewCompaction
 from holdfast.server import shapes
-from tests.server.servers import Organization, Served, decoded, problem
+from tests.server.servers import Organization, Served, decoded, owner_of, problem
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,19 @@ async def test_nobody_else_waits_while_markdown_is_rendered(org: Organization, s
         assert not any(each.done() for each in rendering)
         for each in rendering:
             each.cancel()
+
+
+async def test_what_is_not_rendered_when_the_server_stops_is_refused(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.start()
+    slow = {"texts": ["![" * 24_000]}
+    async with owner_of(served).client() as client:
+        asked = [asyncio.ensure_future(client.post("/api/markdown", json=slow)) for _ in range(33)]
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        assert await asyncio.to_thread(served.stop) == 0
+        last = (await asyncio.gather(*asked))[-1]
+    assert problem(last)["code"] == "closing"
+    assert "Traceback" not in served.complaints()
 
 
 async def test_a_session_is_exported_as_a_document(org: Organization, store: Store, session: Session) -> None:

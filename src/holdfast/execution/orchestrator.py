@@ -52,7 +52,8 @@ log = logging.getLogger("holdfast.execution")
 SWEEP_SECONDS = 30.0
 """How often turns are looked for that processes which are gone have left."""
 
-SHUTDOWN_SECONDS = 10.0
+SHUTDOWN_SECONDS = 5.0
+"""How long a running turn may go on at a shutdown: half of what the whole server takes to stop."""
 
 EARLIER_SECONDS = 15.0
 """How long an earlier turn is waited for before looking whether anybody is at work in its session."""

@@ -18,6 +18,7 @@ from holdfast.errors import AccessDenied, HoldfastError, SessionNotFound, StoreE
 from holdfast.model.ids import SessionId
 from holdfast.model.principal import LOCAL, Principal
 from holdfast.server.doorkeeper import COOKIE, Caller, Doorkeeper, Unauthenticated
+from holdfast.server.hub import Closing
 from holdfast.server.jwt import InvalidJwt
 from holdfast.server.limits import RateLimit
 from holdfast.server.problems import problem_of
@@ -131,7 +132,12 @@ class Gate:
                 response.headers["WWW-Authenticate"] = "Bearer"
             await response(scope, receive, secured)
             return
-        await self._app(scope, receive, self._recorded(scope, secured))
+        try:
+            await self._app(scope, receive, self._recorded(scope, secured))
+        except asyncio.CancelledError:  # by the server, which stops and has waited long enough
+            if "holdfast.answered" not in scope:
+                await problem_of(Closing())(scope, receive, secured)
+            return
         error = scope.get("holdfast.error")
         if isinstance(error, SessionNotFound):  # only now: how long the answer took must not tell
             await self._note(scope, error)
@@ -141,8 +147,10 @@ class Gate:
 
         async def recorded(message: Message) -> None:
             error = scope.get("holdfast.error")
-            if message["type"] == "http.response.start" and isinstance(error, AccessDenied):
-                await self._note(scope, error)
+            if message["type"] == "http.response.start":
+                if isinstance(error, AccessDenied):
+                    await self._note(scope, error)
+                scope["holdfast.answered"] = True
             await send(message)
 
         return recorded

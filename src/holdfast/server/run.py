@@ -25,8 +25,8 @@ from holdfast.server.parts import Parts, open_parts
 from holdfast.server.presence import Presence, only_server, store_name
 from holdfast.server.protocol import bounded
 
-GRACE_SECONDS = 3
-"""How long answers that are under way may take when the server stops."""
+GRACE_SECONDS = 7
+"""How long answers that are under way may take when the server stops: longer than models are waited for."""
 
 TAKEN_AT_ONCE, WAITING = 32, 1024
 """How many connections are taken before the first of them is looked at, and how many may wait meanwhile."""
@@ -102,9 +102,11 @@ class _Server(uvicorn.Server):
             await self._tell()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the feeds, which never would by themselves; then agents and answers end side by side."""
+        """End the feeds, which never would by themselves; then agents, turns and answers end side by side."""
         await self._parts.hub.close()
-        await asyncio.gather(super().shutdown(sockets), self._parts.supervisor.close())
+        await asyncio.gather(
+            super().shutdown(sockets), self._parts.supervisor.close(), self._parts.orchestrator.close()
+        )
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
