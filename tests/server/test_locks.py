@@ -265,6 +265,10 @@ async def test_behind_a_proxy_links_and_cookies_are_those_of_the_public_address(
                 signed_in = await browser.get(link.removeprefix("https://holdfast.example.org"))
             assert signed_in.status_code == 303
             assert ("; secure" in signed_in.headers["set-cookie"].lower()) is is_secure
+        assert "https://holdfast.example.org/sign-in?code=" in served.printed
+        # A proxy that does not pass the name on calls the server by its own.
+        page = {"Origin": "https://holdfast.example.org", "Sec-Fetch-Site": "same-origin"}
+        assert (await owner.get("/api/me", headers=page)).status_code == 200
     finally:
         served.stop()
 
@@ -315,6 +319,7 @@ async def test_pages_of_other_sites_are_turned_away(served: Served, org: Organiz
     refused = [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://[evil"},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},

@@ -75,6 +75,7 @@ def create_app(parts: Parts) -> ASGIApp:
         store=parts.store,
         doorkeeper=parts.doorkeeper,
         hosts=[*LOOPBACK, *_names(settings.host), *settings.hosts, *_public_name(settings.public_url)],
+        public_url=settings.public_url,
         requests=RateLimit(per_second, burst=2 * per_second),
         max_body=settings.max_body_bytes,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,7 +21,7 @@ from holdfast.server.doorkeeper import COOKIE, Caller, Doorkeeper, Unauthenticat
 from holdfast.server.hub import Closing
 from holdfast.server.jwt import InvalidJwt
 from holdfast.server.limits import RateLimit
-from holdfast.server.problems import problem_of
+from holdfast.server.problems import problem_of, unexpected
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.server")
@@ -99,6 +99,7 @@ class Gate:
         store: Store,
         doorkeeper: Doorkeeper,
         hosts: Iterable[str],
+        public_url: str | None,
         requests: RateLimit,
         max_body: int,
     ) -> None:
@@ -106,6 +107,7 @@ class Gate:
         self._store = store
         self._doorkeeper = doorkeeper
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._public = public_url.lower() if public_url else None
         self._requests = requests
         self._denials = RateLimit(DENIED_PER_SECOND, DENIED_BURST)
         self._max_body = max_body
@@ -131,6 +133,10 @@ class Gate:
             if refusal.status == 401:
                 response.headers["WWW-Authenticate"] = "Bearer"
             await response(scope, receive, secured)
+            return
+        except Exception:
+            log.exception("the gate failed at %s", _printable(path))
+            await unexpected()(scope, receive, secured)
             return
         try:
             await self._app(scope, receive, self._recorded(scope, secured))
@@ -178,7 +184,9 @@ class Gate:
             raise CrossSite("A page of another site must not call this server.")
 
     def _is_own(self, origin: str, host: str) -> bool:
-        return urlsplit(origin).netloc.lower() == host.lower()
+        """Whether the page is of this server: as it is called now, or by its public address."""
+        named = origin.lower()
+        return named == self._public or named.partition("://")[2] == host.lower()
 
     async def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller:
         caller = await self._doorkeeper.admit(_bearer(headers), _cookie(headers))

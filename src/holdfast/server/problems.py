@@ -64,6 +64,10 @@ def problem_of(error: HoldfastError) -> Response:
     return problem(error.status, detail, code=error.code, headers=headers, retriable=error.retriable, **also)
 
 
+def unexpected() -> Response:
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the server's log says what.")
+
+
 def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HoldfastError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -104,7 +108,7 @@ async def _left(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here; the server's log says what.")
+    return unexpected()
 
 
 def _allowed(app: FastAPI, path: str) -> list[str]:

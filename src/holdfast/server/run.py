@@ -63,7 +63,8 @@ async def serve(settings: Settings, *, auth: bool = True, announce: Announce) ->
         async with open_parts(settings, auth=auth) as parts:
             token = await _own_token(settings, parts.doorkeeper)
             Presence(url, os.getpid(), token, store_name(settings.store_url)).write(settings.data_dir)
-            sign_in = f"{url}/sign-in?code={parts.doorkeeper.sign_in_code(LOCAL)}" if auth else None
+            reached = settings.server.public_url or url
+            sign_in = f"{reached}/sign-in?code={parts.doorkeeper.sign_in_code(LOCAL)}" if auth else None
             max_connections = connections_among(raise_limit())
             server = _Server(
                 configured(parts, max_connections), parts, lambda: announce(Started(url, sign_in, parts))
