@@ -285,6 +285,24 @@ async def test_ending_a_session_stops_its_turn_and_those_that_wait_for_theirs(
     assert (await owner.get(f"/api/sessions/{session}")).json()["status"] == "cancelled"
 
 
+async def test_archiving_a_session_stops_its_turn(owner: Person, model: DemoModel) -> None:
+    session = (await execute(owner, "Look"))["sessionId"]
+    before = len(model.requests)
+    running = asyncio.create_task(execute(owner, "HANG", sessionId=session))
+    await until(lambda: len(model.requests) > before)
+    archived = await owner.call("PATCH", f"/api/sessions/{session}", json={"status": "archived"})
+    assert archived.json()["status"] == "archived"
+    async with asyncio.timeout(10):
+        assert (await running)["errorCode"] == "interrupted"
+
+
+async def test_a_prompt_to_a_models_session_is_told_where_instructions_go(owner: Person) -> None:
+    session = (await execute(owner, "Look"))["sessionId"]
+    refused = problem(await owner.post(f"/api/sessions/{session}/prompt", {"text": "More"}))
+    assert (refused["status"], refused["sessionStatus"]) == (409, "active")
+    assert EXECUTE in refused["detail"]
+
+
 async def test_a_session_that_was_ended_takes_instructions_again_once_it_is_resumed(owner: Person) -> None:
     session = (await execute(owner, "Look"))["sessionId"]
     assert (await owner.call("DELETE", f"/api/sessions/{session}")).json()["status"] == "cancelled"

@@ -353,6 +353,16 @@ async def test_a_session_is_patched_completed_and_archived(org: Organization, se
     assert problem(refused)["sessionStatus"] == "archived"
 
 
+async def test_a_patch_is_done_whole_or_not_at_all(org: Organization, session: Session) -> None:
+    path = f"/api/sessions/{session.id}"
+    await org.ada.call("DELETE", path)
+    refused = await org.ada.call("PATCH", path, json={"title": "after", "status": "completed"})
+    assert problem(refused)["sessionStatus"] == "cancelled"
+    assert (await org.ada.get(path)).json()["title"] == "Ada's"
+    entries = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
+    assert "session.change" not in [entry.action for entry in entries]
+
+
 async def test_turns_are_listed_summed_up_and_found(
     store: Store, org: Organization, session: Session
 ) -> None:

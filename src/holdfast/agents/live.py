@@ -87,8 +87,14 @@ class AnswerNotUnderstood(HoldfastError):
 class AgentNotRunning(Conflict):
     code = "agent_not_running"
 
-    def __init__(self, session_id: str) -> None:
-        super().__init__(f"No agent is running in session {session_id}; resume it first.")
+    def __init__(self, session: Session) -> None:
+        remedy = (
+            "a model answers there: give it instructions at /api/ai/agent/execute"
+            if session.is_with_model
+            else "resume it first"
+        )
+        super().__init__(f"No agent is running in session {session.id}; {remedy}.")
+        self.session_status = session.status
 
 
 class LiveAgent:
@@ -213,7 +219,7 @@ class LiveAgent:
         Once it is stored it runs, also if the caller is gone by then.
         """
         if self._ending is not None:
-            raise AgentNotRunning(self.session_id)
+            raise AgentNotRunning(await store.get_session(self.session_id))
         accepting = asyncio.get_running_loop().create_task(self._accept(store, text))
         self._accepting.add(accepting)
         accepting.add_done_callback(self._accepting.discard)

@@ -448,7 +448,7 @@ class Supervisor:
         require_live(session.status)
         agent = self._agents.get(session.id)
         if agent is None:
-            raise AgentNotRunning(session.id)
+            raise AgentNotRunning(session)
         return session, agent
 
     async def _settled(self, store: Store, ref: SessionRef) -> Session:

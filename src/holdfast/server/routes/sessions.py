@@ -18,7 +18,7 @@ from holdfast.execution.orchestrator import Orchestrator
 from holdfast.model.ids import RepoId, SessionId, TurnId
 from holdfast.model.records import Repo
 from holdfast.model.session import Session, SessionPatch
-from holdfast.model.status import SessionStatus
+from holdfast.model.status import SessionStatus, require_transition
 from holdfast.server import shapes
 from holdfast.server.parts import Parts
 from holdfast.server.routes.common import (
@@ -202,6 +202,9 @@ async def patch_session(
     """Change a session. What is left out stays as it is; null clears a text."""
     given = {name: getattr(patch, name) for name in patch.model_fields_set - {"status", "custom", "metadata"}}
     custom = patch.custom | ({"metadata": patch.metadata} if patch.metadata else {})
+    session = await view.get_session(session_id, writing=True)
+    if "status" in patch.model_fields_set:  # all of it is done, or nothing
+        require_transition(session.status, SessionStatus(patch.status), archived_from=session.archived_from)
     session = await view.patch(session_id, SessionPatch(**given, custom=custom))
     await view.audit(
         "session.change",
@@ -322,11 +325,12 @@ def _service(parts: Parts, session: Session) -> Orchestrator | Supervisor:
 
 
 async def _end(parts: PartsOf, view: View, session_id: SessionId, status: SessionStatus) -> Session:
-    """End a session's agent; archived is then only a matter of the store."""
+    """End a session's agent, or a model's turn; archived is then only a matter of the store."""
     if status is SessionStatus.COMPLETED or session_id in parts.supervisor.agents:
         session = await parts.supervisor.complete(view, session_id)
     if status is SessionStatus.ARCHIVED:
         session = await view.patch(session_id, SessionPatch(status=status))
+        await parts.orchestrator.cancel_turn(view, session_id)
     await view.audit(f"session.{status.value}", "done", subject=session_id)
     return session
 
