@@ -56,7 +56,7 @@ _NAME = rf"[^/\\.\x00-\x1f\x7f]{_REST}"
 _FIRST = rf"([A-Za-z]([^:/\\\x00-\x1f\x7f]{_REST})?|[^A-Za-z/\\.\x00-\x1f\x7f]{_REST}|\.{{1,2}}{_NAME})"
 """The first step of a path: `C:` would be a drive."""
 
-Instruction = Annotated[str, Field(pattern=r"^\s*[^\s\x00][^\x00]*$")]
+Instruction = Annotated[str, Field(pattern=r"^\s*[^\s\x00][^\x00]*$", examples=["What is this about?"])]
 FilePath = Annotated[str, Field(pattern=rf"^{_FIRST}(/\.{{0,2}}{_NAME})*$", max_length=MAX_PATH)]
 
 

@@ -46,14 +46,17 @@ class Listing(Query):
 
 
 class GivenAnswer(Body):
-    question_index: Annotated[int, Field(ge=0, le=1000), BeforeValidator(integral)]
-    selected_option: str | None = None
+    question_index: Annotated[int, Field(ge=0, le=1000, examples=[0]), BeforeValidator(integral)]
+    selected_option: Annotated[str | None, Field(examples=["Yes"])] = None
     selected_options: list[str] | None = None
     custom_text: str | None = None
 
 
 class Answers(Body):
-    answers: Annotated[list[GivenAnswer], Field(min_length=1, max_length=1000)]
+    answers: Annotated[
+        list[GivenAnswer],
+        Field(min_length=1, max_length=1000, examples=[[{"questionIndex": 0, "selectedOption": "Yes"}]]),
+    ]
 
 
 class Rejection(Body):

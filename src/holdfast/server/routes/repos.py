@@ -16,7 +16,7 @@ router = APIRouter(prefix="/api", tags=["repositories"], route_class=Route)
 
 
 class NewRepo(Body):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", examples=["notes"])]
 
 
 @router.get("/repos", responses=answers(shapes.Repos))

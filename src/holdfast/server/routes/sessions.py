@@ -103,11 +103,11 @@ class Prompt(Body):
 
 
 class Mode(Body):
-    mode: Label
+    mode: Annotated[Label, Field(examples=["plan"])]
 
 
 class Model(Body):
-    model: Label
+    model: Annotated[Label, Field(examples=["obedient-mini"])]
 
 
 class Config(Body):
