@@ -208,6 +208,21 @@ async def test_a_token_that_is_revoked_meanwhile_opens_no_answer(
     assert "revoked" in problem(await waiting)["detail"]
 
 
+async def test_a_feed_ends_with_the_token_that_opened_it(
+    served: Served, store: Store, org: Organization, session: Session
+) -> None:
+    made = decoded(await org.admin.post("/api/tokens", {"user": "ada"}), shapes.NewToken)
+    ada = Person(served.url, org.ada.principal, made.secret)
+    path = f"/api/sessions/{session.id}/events?since={session.rev}"
+    async with ada.client() as client, client.stream("GET", path) as response:
+        chunks = response.aiter_text()
+        await anext(chunks)
+        assert (await org.admin.call("DELETE", f"/api/tokens/{made.token.id}")).status_code == 200
+        await store.as_principal(org.ada.principal).append_messages(session.id, [Message.user("a secret")])
+        async with asyncio.timeout(SECONDS):
+            assert "a secret" not in "".join([piece async for piece in chunks])
+
+
 @pytest.mark.parametrize(
     "query", ["since=-1", "since=x", "since=99999999999999999999", "wait=x", "wait=61", "no=1"]
 )

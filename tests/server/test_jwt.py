@@ -245,16 +245,33 @@ async def test_an_answer_that_holds_no_keys_lets_nobody_in(
     file.write_bytes(answer)
     for keys in (issuer.url, str(file), str(tmp_path / "missing.json")):
         with pytest.raises(KeysUnavailable):
-            await verifier(keys).principal(signer.sign())
+            await verifier(keys).verified(signer.sign())
 
 
 async def test_a_key_that_is_not_for_signatures_verifies_none(issuer: Issuer, signer: Signer) -> None:
     issuer.answer = json.dumps({"keys": [signer.public | {"use": "enc"}, Signer("k2").public]}).encode()
     with pytest.raises(InvalidJwt, match="none of the issuer's keys is called 'k1'"):
-        await verifier(issuer.url).principal(signer.sign())
+        await verifier(issuer.url).verified(signer.sign())
 
 
 async def test_without_a_role_the_caller_is_a_member(issuer: Issuer, signer: Signer) -> None:
-    assert await verifier(issuer.url).principal(signer.sign(without="role")) == Principal(
-        "acme", "ada", PrincipalRole.MEMBER
-    )
+    ada, _ = await verifier(issuer.url).verified(signer.sign(without="role"))
+    assert ada == Principal("acme", "ada", PrincipalRole.MEMBER)
+
+
+async def test_the_issuers_clock_may_be_a_little_behind_ours(issuer: Issuer, signer: Signer) -> None:
+    await verifier(issuer.url).verified(signer.sign(exp=int(time.time()) - 1))
+
+
+@pytest.mark.parametrize("exp", ["4102444800", 4102444800.5, 4102444800_000, 10**30], ids=str)
+async def test_whatever_number_an_expiry_is_it_is_a_moment(
+    issuer: Issuer, signer: Signer, exp: object
+) -> None:
+    _, expires_at = await verifier(issuer.url).verified(signer.sign(exp=exp))
+    assert expires_at.year in (2100, 9999)
+
+
+async def test_an_expiry_that_is_no_number_lets_nobody_in(issuer: Issuer, signer: Signer) -> None:
+    for exp in ("soon", float("inf"), [], None):
+        with pytest.raises(InvalidJwt):
+            await verifier(issuer.url).verified(signer.sign(exp=exp))

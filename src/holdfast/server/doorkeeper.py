@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, StoreError
 from holdfast.model.ids import TokenId
 from holdfast.model.principal import Principal
 from holdfast.model.records import Token
-from holdfast.server.jwt import InvalidJwt, JwtVerifier, expiry
+from holdfast.server.jwt import InvalidJwt, JwtVerifier
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.server")
@@ -57,6 +57,12 @@ class Caller(msgspec.Struct, frozen=True):
     """`http` for programs, `web` for the page."""
     secret: str | None = None
     """What it showed, for looking again while a long answer is given; none where nothing is asked for."""
+    expires_at: datetime | None = None
+    """When that is no longer good."""
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
 
 class _Code(msgspec.Struct, frozen=True):
@@ -93,15 +99,19 @@ class Doorkeeper:
         self._clock = clock
         self._known: dict[str, _Known] = {}
         self._codes: dict[str, _Code] = {}
+        self.revocations = 0
+        """How many tokens were revoked here: at each, those who are being answered are looked at again."""
 
     async def admit(self, bearer: str | None, cookie: str | None) -> Caller:
         """The caller who shows these; `Unauthenticated` when they open nothing."""
         if self._everybody is not None:
             return Caller(self._everybody, "http")
         if bearer is not None:
-            return Caller(await self._principal(bearer), "http", bearer)
+            principal, expires_at = await self._known_by(bearer)
+            return Caller(principal, "http", bearer, expires_at)
         if cookie is not None:
-            return Caller(await self._principal(cookie), "web", cookie)
+            principal, expires_at = await self._known_by(cookie)
+            return Caller(principal, "web", cookie, expires_at)
         raise Unauthenticated(
             "This needs a token: send it as `Authorization: Bearer …`. The server's own is in server.json in "
             "its data directory; `holdfast token create` makes others."
@@ -109,7 +119,7 @@ class Doorkeeper:
 
     async def readmit(self, caller: Caller) -> None:
         """Make sure that a caller who was admitted would be again."""
-        if caller.secret is not None and await self._principal(caller.secret) != caller.principal:
+        if caller.secret is not None and (await self._known_by(caller.secret))[0] != caller.principal:
             raise Unauthenticated("This token is somebody else's now.")
 
     async def still_admits(self, caller: Caller) -> bool:
@@ -137,6 +147,7 @@ class Doorkeeper:
     async def revoke(self, store: Store, token_id: TokenId) -> Token:
         """Make a token of the view's organization worthless, here at once and elsewhere soon."""
         token = await store.revoke_token(token_id)
+        self.revocations += 1
         self._known = {
             key: known
             for key, known in self._known.items()
@@ -156,13 +167,10 @@ class Doorkeeper:
 
     async def sign_in_code_of(self, caller: Caller) -> str:
         """A code that signs a browser in as the caller, for as long as what the caller showed is good."""
-        code = _Code(caller.principal, self._clock() + CODE_SECONDS)
-        if caller.secret is not None and self._is_jwt(caller.secret):
-            code = msgspec.structs.replace(code, expires_at=expiry(caller.secret))
-        elif caller.secret is not None:
+        code = _Code(caller.principal, self._clock() + CODE_SECONDS, expires_at=caller.expires_at)
+        if caller.secret is not None and not self._is_jwt(caller.secret):
             token = (await self._look_up(token_hash(caller.secret))).token
-            parent = token.parent_id or token.id
-            code = msgspec.structs.replace(code, parent_id=parent, expires_at=token.expires_at)
+            code = msgspec.structs.replace(code, parent_id=token.parent_id or token.id)
         return self._new_code(code)
 
     def _new_code(self, entry: _Code) -> str:
@@ -192,9 +200,10 @@ class Doorkeeper:
     def _is_jwt(self, secret: str) -> bool:
         return self._jwt is not None and secret.count(".") == 2
 
-    async def _principal(self, secret: str) -> Principal:
+    async def _known_by(self, secret: str) -> tuple[Principal, datetime | None]:
+        """Who shows this, and until when it is good."""
         if self._jwt is not None and self._is_jwt(secret):
-            return await self._jwt.principal(secret)
+            return await self._jwt.verified(secret)
         known = await self._look_up(token_hash(secret))
         token = known.token
         if token.revoked_at is not None:
@@ -208,7 +217,7 @@ class Doorkeeper:
                 await self._store.touch_token(token.id)
             except StoreError as error:  # who may read still may, also where nothing can be written
                 log.warning("it is not recorded that a token was used: %s", error)
-        return token.principal
+        return token.principal, token.expires_at
 
     async def _look_up(self, key: str) -> _Known:
         now = self._clock()

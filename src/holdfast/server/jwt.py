@@ -13,6 +13,12 @@ ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """Signatures that only the issuer can make. A shared secret, or none, is not among them."""
 
 
+LEEWAY_SECONDS = 30
+"""How far the issuer's clock may be from ours."""
+
+LAST_SECOND = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp())
+
+
 class InvalidJwt(HoldfastError):
     code = "unauthenticated"
     status = 401
@@ -30,13 +36,14 @@ class JwtVerifier:
         self._audience = audience
         self._keys = keys_at(keys)
 
-    async def principal(self, text: str) -> Principal:
+    async def verified(self, text: str) -> tuple[Principal, datetime]:
+        """Whose JWT it is, and when it expires."""
         claims = await self._claims(text)
         organization, user, role = claims.get("org"), claims["sub"], claims.get("role", PrincipalRole.MEMBER)
         if not isinstance(organization, str) or role not in list(PrincipalRole):
             raise InvalidJwt("its `org` is a text, its `role` member or admin")
         try:
-            return Principal(organization, user, PrincipalRole(role))
+            return Principal(organization, user, PrincipalRole(role)), _moment(claims["exp"])
         except InvalidInput as error:
             raise InvalidJwt(error) from None
 
@@ -54,18 +61,18 @@ class JwtVerifier:
                 algorithms=ALGORITHMS,
                 audience=self._audience,
                 issuer=self._issuer,
+                leeway=LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
         except jwt.PyJWTError as error:
             raise InvalidJwt(error) from None
+        except OverflowError:
+            raise InvalidJwt("its times are numbers of seconds") from None
         except TypeError:  # how the library says it
             raise InvalidJwt("its algorithm is not that of the issuer's key") from None
         return claims
 
 
-def expiry(text: str) -> datetime:
-    """When a JWT that was verified expires."""
-    import jwt
-
-    claims: dict[str, Any] = jwt.decode(text, options={"verify_signature": False})
-    return datetime.fromtimestamp(claims["exp"], UTC)
+def _moment(seconds: Any) -> datetime:
+    """When that is. Issuers write whole numbers, fractions and texts, and some of them milliseconds."""
+    return datetime.fromtimestamp(min(int(seconds), LAST_SECOND), UTC)

@@ -78,12 +78,13 @@ def _parts(piece: bytes) -> Iterator[bytes]:
 class _Place:
     """How far a listener is: in the order of what it hears, and among the channel's frames."""
 
-    __slots__ = ("at", "beats", "number")
+    __slots__ = ("at", "looked_at", "number")
 
     def __init__(self, at: int, channel: Channel) -> None:
         self.at = at
         self.number = channel.last
-        self.beats = channel.beats
+        self.looked_at = (-1, -1)
+        """The heartbeat and the revocation after which its token was last looked at."""
 
 
 class Feeds:
@@ -196,16 +197,19 @@ class Feeds:
     async def _live(self, channel: Channel, place: _Place, caller: Caller) -> AsyncGenerator[bytes, None]:
         """The channel's frames from a place on; ends when some were missed, or there are no more."""
         while channel.still_has(place.number):
-            if piece := _piece(channel, place, caller):
+            now = (channel.beats, self._doorkeeper.revocations)
+            if caller.has_expired:
+                return
+            if now != place.looked_at:
+                place.looked_at = now
+                if not await self._doorkeeper.still_admits(caller):
+                    return
+            elif piece := _piece(channel, place, caller):
                 yield piece
             elif channel.ended is not None:
                 raise channel.ended
             elif channel.closed:
                 return
-            elif channel.beats != place.beats:
-                place.beats = channel.beats
-                if not await self._doorkeeper.still_admits(caller):
-                    return
             else:
                 await channel.news(place.number)
 
