@@ -49,7 +49,7 @@ async def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
         served.start()
         try:
             (tmp_path / "schemathesis.toml").write_text(SETTINGS + await known_ids(served))
-            found = subprocess.run(  # noqa: ASYNC221  # nothing else is done meanwhile
+            found = subprocess.run(  # nothing else is done meanwhile
                 [
                     *(sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/api/openapi.json"),
                     *("--header", f"Authorization: Bearer {served.presence.token}"),
