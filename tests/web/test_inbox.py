@@ -92,6 +92,22 @@ async def test_the_inbox_is_answered_with_the_keyboard_alone(
     assert [answer.selected_option for answer in (await box.get(second.id)).answers or ()] == ["Reject"]
 
 
+async def test_a_key_that_is_held_answers_once(
+    page: Page, served: Served, box: QuestionBox, session: Session
+) -> None:
+    first, second = [await scenes.asked(box, session, served.workspace / "atlas") for _ in range(2)]
+    pending = page.locator(".question.pending")
+    await page.evaluate(f"location.hash = '#/inbox/{first.id}'")
+    await expect(pending).to_have_count(2)
+    await page.keyboard.down("1")
+    await expect(pending).to_have_count(1)
+    await page.keyboard.press("j")
+    await page.keyboard.down("1")  # as the keyboard does again and again while it is held
+    await page.keyboard.press("2")
+    await expect(pending).to_have_count(0)
+    assert [answer.selected_option for answer in (await box.get(second.id)).answers or ()] == ["Reject"]
+
+
 async def test_several_questions_are_answered_together(
     visitor: Visitor, served: Served, box: QuestionBox, session: Session
 ) -> None:

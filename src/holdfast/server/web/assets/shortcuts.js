@@ -20,6 +20,7 @@ const KEYS = [
 export function listenForKeys(actions) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.repeat) return; // one press is one decision: a key that is held must not answer what comes next
     if (document.querySelector("dialog[open], :popover-open") || isTyping(event)) return;
     const act = /^[1-9]$/.test(event.key) ? () => actions.choose(Number(event.key) - 1) : actions[event.key];
     if (!act) return;
