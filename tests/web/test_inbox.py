@@ -83,9 +83,12 @@ async def test_the_inbox_is_answered_with_the_keyboard_alone(
     await page.keyboard.press("i")
     await expect(page.locator(".question.pending")).to_have_count(2)
     await page.keyboard.press("j")
+    await expect(page.locator(".current")).to_have_attribute("data-set", first.id)
+    await page.keyboard.press("j")
     await expect(page.locator(".current")).to_have_attribute("data-set", second.id)
     await page.keyboard.press("2")
     await expect(page.locator(".question.pending")).to_have_count(1)
+    await page.keyboard.press("k")
     await page.keyboard.press("1")
     await expect(page.locator(".question.pending")).to_have_count(0)
     assert [answer.selected_option for answer in (await box.get(first.id)).answers or ()] == ["Allow"]
@@ -106,6 +109,44 @@ async def test_a_key_that_is_held_answers_once(
     await page.keyboard.press("2")
     await expect(pending).to_have_count(0)
     assert [answer.selected_option for answer in (await box.get(second.id)).answers or ()] == ["Reject"]
+
+
+async def test_a_key_that_was_meant_for_a_question_answers_no_other_one(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    first, second, third = [await scenes.asked(box, session, served.workspace / "atlas") for _ in range(3)]
+    page = await visitor.open(f"#/inbox/{first.id}")
+    pending, current = page.locator(".question.pending"), page.locator(".question.current")
+    await expect(current).to_have_attribute("data-set", first.id)
+    await box.reject(first.id, by="ada", door="tui")
+    await expect(pending).to_have_count(2)
+    await page.keyboard.press("1")
+    await page.keyboard.press("j")
+    await expect(current).to_have_attribute("data-set", second.id)
+    await page.keyboard.press("j")
+    await page.keyboard.press("2")
+    await expect(pending).to_have_count(1)
+    assert [answer.selected_option for answer in (await box.get(third.id)).answers or ()] == ["Reject"]
+    assert (await box.get(second.id)).status is QuestionStatus.PENDING
+
+
+async def test_a_question_out_of_sight_is_shown_before_a_key_answers_it(
+    visitor: Visitor, served: Served, store: Store, box: QuestionBox, session: Session
+) -> None:
+    question = await scenes.asked(box, session, served.workspace / "atlas")
+    await scenes.long_talk(store, session, 40)
+    page = await visitor.open(f"#/sessions/{session.id}")
+    allow = page.get_by_role("button", name="Allow")
+    await expect(page.get_by_role("textbox", name="Prompt")).to_be_focused()
+    await page.locator(".question.pending").click(position={"x": 5, "y": 5})
+    await page.get_by_role("region", name="Messages").evaluate("each => each.scrollTo(0, 0)")
+    await expect(allow).not_to_be_in_viewport()
+    await page.keyboard.press("1")
+    await expect(allow).to_be_in_viewport()
+    assert (await box.get(question.id)).status is QuestionStatus.PENDING
+    await page.keyboard.press("2")
+    await expect(allow).to_have_count(0)
+    assert [answer.selected_option for answer in (await box.get(question.id)).answers or ()] == ["Reject"]
 
 
 async def test_several_questions_are_answered_together(
@@ -142,6 +183,8 @@ async def test_what_an_agent_asks_through_a_tool_is_answered_in_its_session_too(
     await expect(in_menu).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(in_menu).to_be_hidden()
+    await page.keyboard.press("1")  # goes to the question
+    await expect(page.locator(".question.current")).to_be_focused()
     await page.keyboard.press("1")
     await expect(allow).to_have_count(0)
     assert (await box.get(question.id)).status is QuestionStatus.COMPLETED

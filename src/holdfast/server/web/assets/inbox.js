@@ -4,7 +4,7 @@ import { view } from "./address.js";
 import { get } from "./api.js";
 import { arrange, button, h, icon } from "./dom.js";
 import { canNotify, notify } from "./notifications.js";
-import { QuestionCard } from "./question-card.js";
+import { chooseOption, goToCard, QuestionCard } from "./question-card.js";
 import { store } from "./store.js";
 
 const SETTLED = 12;
@@ -13,6 +13,7 @@ export class Inbox {
   #cards = new Map();
   #fetched = new Set();
   #wanted;
+  #place = 0; // of the card that had the focus last, among those that wait
   #changed = () => this.#render();
 
   constructor() {
@@ -76,34 +77,26 @@ export class Inbox {
     store.removeEventListener("sessions", this.#changed);
   }
 
-  /** Go to a set, as soon as its card is here; without one, to the first that waits. */
+  /** Go to a set, as soon as its card is here. Until then no key that is meant for it answers another one. */
   goTo(id) {
+    this.waiting.querySelector(".current")?.classList.remove("current");
+    this.heading.focus({ preventScroll: true });
     this.#wanted = id;
-    if (!id) return this.#focus(this.#pending[0]);
-    this.#current?.element.classList.remove("current");
     this.#goToWanted();
   }
 
-  /** Move to the next or previous card. */
+  /** Move to the next or previous card. The next one after one that left is what stands in its place. */
   step(by) {
-    const cards = this.#pending;
-    const at = cards.indexOf(this.#current);
-    this.#focus(cards[Math.max(0, Math.min(cards.length - 1, at + by))]);
+    const cards = [...this.waiting.querySelectorAll(".pending")];
+    const current = cards.findIndex((card) => card.matches(".current"));
+    const at = current >= 0 ? current : by > 0 ? this.#place - 1 : this.#place;
+    const next = cards[Math.max(0, Math.min(cards.length - 1, at + by))];
+    if (next) goToCard(next);
   }
 
   /** Take an option of the current card by its number. */
   choose(number) {
-    this.#current?.choose(number);
-  }
-
-  get #current() {
-    return this.#pending.find((card) => card.element.classList.contains("current"));
-  }
-
-  get #pending() {
-    return [...this.waiting.children]
-      .map((element) => this.#cards.get(element.dataset.set))
-      .filter((card) => card?.isPending);
+    chooseOption(number);
   }
 
   #render() {
@@ -131,17 +124,17 @@ export class Inbox {
       : settled.length
         ? "All answered"
         : "";
-    // An answered card leaves; the hands stay on the keyboard.
-    if (hadFocus && !this.waiting.contains(document.activeElement)) this.#focus(this.#pending[0]);
-    if (this.#wanted) this.#goToWanted();
-    else if (!this.#current && !this.settled.contains(document.activeElement))
-      this.#focused(this.#pending[0]?.element);
+    // An answered card leaves, and the focus goes on; which one is answered next, the person says.
+    if (hadFocus && !this.waiting.contains(document.activeElement)) {
+      const { children } = this.waiting;
+      (children[this.#place] ?? children[children.length - 1] ?? this.heading).focus({ preventScroll: true });
+    }
+    this.#goToWanted();
   }
 
-  /** Until it is there no card is current: a key that is meant for it must not answer another one. */
   #goToWanted() {
     const card = this.#cards.get(this.#wanted);
-    if (card) this.#focus(card);
+    if (card) goToCard(card.element);
   }
 
   /** Sessions that the list has not come to yet. */
@@ -158,27 +151,17 @@ export class Inbox {
 
   #card(set) {
     if (!this.#cards.has(set.id)) {
-      const card = new QuestionCard(set.id, { inInbox: true });
-      card.element.tabIndex = -1;
-      this.#cards.set(set.id, card);
+      this.#cards.set(set.id, new QuestionCard(set.id, { inInbox: true }));
     }
     const card = this.#cards.get(set.id);
     card.questionsChanged();
     return card.element;
   }
 
-  #focus(card) {
-    if (!card) return this.heading.focus({ preventScroll: true });
-    card.element.focus({ preventScroll: true });
-    card.element.scrollIntoView({ block: "nearest" });
-    this.#focused(card.element);
-  }
-
-  #focused(element) {
-    if (!element) return;
+  #focused(card) {
+    if (!card) return;
     this.#wanted = null;
-    for (const card of this.#cards.values())
-      card.element.classList.toggle("current", card.element === element);
+    this.#place = Math.max(0, [...this.waiting.children].indexOf(card));
   }
 
   #offerNotifications() {
@@ -201,7 +184,7 @@ export class Inbox {
       key("1"),
       "…",
       key("9"),
-      " answer",
+      " answer the one you are at",
     );
   }
 }

@@ -34,7 +34,13 @@ export class QuestionCard {
     this.isAlone = isAlone;
     this.asked = asked;
     this.inInbox = inInbox;
-    this.element = h("section", { class: "message question card", dataset: { set: id } });
+    this.element = h("section", {
+      class: "message question card",
+      tabindex: "-1",
+      dataset: { set: id },
+      onpointerdown: () => this.#become(),
+      onfocusin: ({ target }) => target !== this.element && this.#become(),
+    });
     this.questionsChanged();
   }
 
@@ -55,6 +61,7 @@ export class QuestionCard {
     if (this.#shown && this.isPending && this.element.querySelector(":focus")) return; // somebody is answering it
     this.#shown = state;
     this.element.classList.toggle("pending", this.isPending);
+    if (!this.isPending) this.element.classList.remove("current");
     this.element.dataset.status = this.set?.status ?? "gone";
     const kind = this.set?.kind ?? this.asked?.kind ?? "question";
     const agent = this.set?.agent ?? "The agent";
@@ -64,9 +71,8 @@ export class QuestionCard {
     );
   }
 
-  /** Take the option with this number, as if it were clicked. */
-  choose(number) {
-    this.element.querySelectorAll("[data-option]")[number]?.click();
+  #become() {
+    if (this.isPending) makeCurrent(this.element);
   }
 
   // Open
@@ -234,6 +240,33 @@ export class QuestionCard {
       set?.answeredBy && h("p", { class: "muted small" }, answeredHow(set)),
     ];
   }
+}
+
+/** The question whose options the digits take. Somebody went to it: no card becomes that by itself. */
+function makeCurrent(card) {
+  document.querySelectorAll(".question.current").forEach((each) => each.classList.remove("current"));
+  card.classList.add("current");
+}
+
+/** Go to a card; if it waits, digits answer it from now on. */
+export function goToCard(card) {
+  card.focus({ preventScroll: true });
+  card.scrollIntoView({ block: "nearest" });
+  if (card.matches(".pending")) makeCurrent(card);
+}
+
+/** Take an option of the current card by its number, once it is in sight: until then, show it. */
+export function chooseOption(number) {
+  const option = document.querySelectorAll(".question.current [data-option]")[number];
+  if (!option) return;
+  if (!isInSight(option)) return option.scrollIntoView({ block: "nearest" });
+  option.focus();
+  option.click();
+}
+
+export function isInSight(element) {
+  const { x, y, width, height } = element.getBoundingClientRect();
+  return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
 }
 
 const optionDescription = (option) =>

@@ -6,6 +6,7 @@ import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { button, h, icon, iconButton } from "./dom.js";
 import { problemPage } from "./problem-page.js";
+import { chooseOption, goToCard, isInSight } from "./question-card.js";
 import { SessionActions } from "./session-actions.js";
 import { SessionDetails } from "./session-details.js";
 import { nameOf, store } from "./store.js";
@@ -60,9 +61,12 @@ export class SessionView {
     store.removeEventListener("questions", this.#questionsChanged);
   }
 
-  /** Take an option of the first question that waits, by its number. */
+  /** Take an option of the current question by its number; where there is none, go to one, and take nothing. */
   choose(number) {
-    this.element.querySelector(".question.pending")?.querySelectorAll("[data-option]")[number]?.click();
+    if (this.element.querySelector(".question.current")) return chooseOption(number);
+    const waiting = [...this.element.querySelectorAll(".question.pending")];
+    const card = waiting.find(isInSight) ?? waiting[0];
+    if (card) goToCard(card);
   }
 
   get title() {

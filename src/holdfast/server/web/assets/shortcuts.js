@@ -8,7 +8,7 @@ const KEYS = [
   ["i", "inbox"],
   ["/", "search"],
   ["j, k", "next, previous: session or question"],
-  ["1 … 9", "take that answer"],
+  ["1 … 9", "take that answer of the question you are at"],
   ["c", "write to the agent"],
   ["g", "to the latest message"],
   ["s", "stop the turn"],
