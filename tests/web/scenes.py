@@ -257,21 +257,31 @@ def _spoken(number: int) -> Message:
     return Message.agent(f"After **{number - 1}** comes `{number}`.\n\nThat is message {number} of the talk.")
 
 
-async def asked(box: QuestionBox, session: Session, repo: Path) -> QuestionSet:
+def run(command: str, **arguments: Any) -> dict[str, Any]:
+    """A tool call that runs a command, with the command as its title, as agents give it."""
+    return {"title": command, "kind": "execute", "rawInput": {"command": command, **arguments}}
+
+
+MIGRATION = run("alembic upgrade head", timeout=120)
+
+
+async def asked(
+    box: QuestionBox,
+    session: Session,
+    repo: Path,
+    tool: dict[str, Any] | None = MIGRATION,
+    prompt: str = "claude asks for permission",
+) -> QuestionSet:
     """An agent wants to run a command."""
     options = (Option("Allow", "Allow this time only"), Option("Reject", "Refuse this time only"))
-    question = Question(title="Permission", prompt="claude asks for permission", options=options)
+    question = Question(title="Permission", prompt=prompt, options=options)
     return await box.ask(
         NewQuestionSet(
             questions=(question,),
             kind=QuestionKind.PERMISSION,
             agent="claude",
             session_id=session.id,
-            tool={
-                "title": "alembic upgrade head",
-                "kind": "execute",
-                "rawInput": {"command": "alembic upgrade head", "timeout": 120},
-            },
+            tool=tool,
             working_directory=str(repo),
         )
     )

@@ -80,6 +80,17 @@ async def test_a_command_shows_its_output_and_a_failure_its_exit_code(page: Page
     await expect(tool.locator(".ansi-1")).to_have_text("red")
 
 
+async def test_a_long_command_is_read_whole_in_its_opened_card(visitor: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="Commands"))
+    command = "for each in *; do\n  echo $each\ndone " + "# and so on " * 20
+    ran = scenes.tool(command, "execute", "call-1", args={"command": command}, result={"output": "ok"})
+    await store.append_messages(session.id, [ran])
+    page = await visitor.open(f"#/sessions/{session.id}")
+    tool = page.locator("details.tool")
+    await tool.locator("summary").click()
+    assert await tool.locator("pre.command").inner_text() == command
+
+
 async def test_a_session_is_renamed_forked_completed_and_resumed(page: Page) -> None:
     await begin(page, "Begin.\nsay Ready.")
     await expect(said(page)).to_contain_text("Ready.")

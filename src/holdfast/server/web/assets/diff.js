@@ -1,6 +1,7 @@
 // The difference of two texts, side by side where there is room for it.
 
 import { h } from "./dom.js";
+import { visible } from "./visible.js";
 
 const CONTEXT = 3;
 const MOST_STEPS = 600; // beyond so many differences, all of the middle counts as changed
@@ -15,7 +16,7 @@ export function diffView(path, before, after, isNew) {
     h(
       "figcaption",
       {},
-      h("code", {}, path),
+      h("code", {}, visible(path)),
       isNew && h("span", { class: "tag" }, "new file"),
       h(
         "span",
@@ -83,7 +84,7 @@ const unchanged = (same, oldLine, newLine) =>
   );
 
 const line = (text, number, sign, kind) =>
-  h("div", { class: `line ${kind}`, dataset: { number, sign } }, h("span", {}, text || " "));
+  h("div", { class: `line ${kind}`, dataset: { number, sign } }, h("span", {}, visible(text) || " "));
 
 const lines = (text) => (text === "" ? [] : text.replace(/\n$/, "").split("\n"));
 

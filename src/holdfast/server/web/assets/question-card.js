@@ -6,7 +6,8 @@ import { sessionHref } from "./address.js";
 import { button, h, icon } from "./dom.js";
 import { nameOf, store } from "./store.js";
 import { ago, moment } from "./times.js";
-import { toolDetails } from "./tool-card.js";
+import { commandApart, toolDetails } from "./tool-card.js";
+import { visible } from "./visible.js";
 
 const HEADINGS = {
   permission: "wants your permission",
@@ -27,7 +28,7 @@ export class QuestionCard {
 
   /**
    * `asked` is what the session's message says of a set that may be gone. A card that `isAlone`, with no
-   * tool call beside it, shows what is to be judged; `inInbox` it also says where it was asked.
+   * tool call beside it, also shows the change that is to be judged; `inInbox`, where it was asked.
    */
   constructor(id, { asked, inInbox = false, isAlone = inInbox } = {}) {
     this.id = id;
@@ -91,13 +92,21 @@ export class QuestionCard {
         h("time", { datetime: createdAt, title: moment(createdAt) }, ago(createdAt)),
       ),
       this.inInbox && this.#where(),
-      tool?.title && h("p", { class: tool.kind === "execute" ? "subject command" : "subject" }, tool.title),
-      tool &&
-        this.isAlone &&
-        h("div", { class: "judge" }, toolDetails({ ...tool, status: undefined }, this.set.workingDirectory)),
+      tool?.title &&
+        tool.title !== commandApart(tool) &&
+        h("p", { class: tool.kind === "execute" ? "subject command" : "subject" }, visible(tool.title)),
+      tool && this.#judged(this.isAlone ? tool : { ...tool, content: [], locations: [] }),
       direct ? this.#direct(questions[0], kind) : this.#form(questions),
       this.problem,
     ];
+  }
+
+  #judged(tool) {
+    return h(
+      "div",
+      { class: "judge" },
+      toolDetails({ ...tool, status: undefined }, this.set.workingDirectory),
+    );
   }
 
   #where() {
@@ -141,7 +150,7 @@ export class QuestionCard {
     };
     const described = question.options.some((option) => option.description) && !isPermission;
     return [
-      !isPermission && h("p", { class: "prompt-text" }, question.prompt),
+      !(isPermission && this.set.tool?.title) && h("p", { class: "prompt-text" }, visible(question.prompt)),
       described && h("ul", { class: "descriptions" }, question.options.map(optionDescription)),
       h("div", { class: "options", role: "group", "aria-label": "Answers" }, options),
       h("form", { class: "own-words", onsubmit: say }, words, !isPermission && this.#decline()),
@@ -229,16 +238,23 @@ export class QuestionCard {
     const questions = set?.questions ?? this.asked?.questions ?? [];
     const subject = set?.tool?.title ?? questions[0]?.prompt?.split("\n")[0] ?? "A question";
     const [picture, outcome] = outcomeOf(set, kind);
+    const line = [
+      icon(picture),
+      h("span", { class: "subject" }, visible(subject)),
+      h("span", { class: "outcome" }, outcome),
+    ];
     return [
-      h(
-        "header",
-        { class: "settled" },
-        icon(picture),
-        h("span", { class: "subject" }, subject),
-        h("span", { class: "outcome" }, outcome),
-      ),
+      set?.tool ? this.#unfolding(line, set.tool) : h("header", { class: "settled" }, line),
+      this.inInbox && set && this.#where(),
       set?.answeredBy && h("p", { class: "muted small" }, answeredHow(set)),
     ];
+  }
+
+  /** A line that unfolds to all that was judged. */
+  #unfolding(line, tool) {
+    const all = h("details", {}, h("summary", { class: "settled" }, line));
+    all.addEventListener("toggle", () => all.append(this.#judged(tool)), { once: true });
+    return all;
   }
 }
 
@@ -284,7 +300,7 @@ function answerOf({ labels, text }, question, questionIndex) {
 function outcomeOf(set, kind) {
   switch (set?.status) {
     case "completed":
-      return ["done", said(set.answers) || "answered"];
+      return [isRefusal(set) ? "failed" : "done", said(set.answers) || "answered"];
     case "rejected":
       return ["failed", set.rejectionReason ? `declined: ${set.rejectionReason}` : "declined"];
     case "timed_out":
@@ -298,6 +314,14 @@ function outcomeOf(set, kind) {
       ];
   }
 }
+
+/** Whether a permission was refused: by such an option, or by words about what to do instead. */
+const isRefusal = ({ kind, questions, answers = [] }) =>
+  kind === "permission" &&
+  answers.some(({ questionIndex, selectedOption, customText }) => {
+    const option = questions[questionIndex]?.options.find(({ label }) => label === selectedOption);
+    return customText || !option || /^refuse/i.test(option.description) || /^(reject|deny|refuse|no\b)/i.test(selectedOption);
+  });
 
 const said = (answers = []) =>
   answers

@@ -4,6 +4,9 @@ import { h, icon } from "./dom.js";
 import { diffView } from "./diff.js";
 import { facts } from "./json.js";
 import { terminalOutput } from "./terminal-output.js";
+import { visible } from "./visible.js";
+
+const SHORT = 80; // characters; a title of one line and no more is read whole where it stands
 
 const KINDS = {
   read: "file",
@@ -47,7 +50,7 @@ export class ToolCard {
     const [word, picture] = STATES[content.status ?? "completed"] ?? [content.status, "todo"];
     this.element.dataset.status = content.status ?? "completed";
     this.picture.replaceChildren(icon(KINDS[content.kind] ?? "tool"));
-    this.title.textContent = content.title || content.tool;
+    this.title.textContent = visible(content.title || content.tool);
     this.title.classList.toggle("command", content.kind === "execute");
     this.state.replaceChildren(icon(picture), word);
     this.#show();
@@ -66,15 +69,15 @@ const openAtFirst = ({ status, content = [] }) =>
   status === "failed" || content.some((each) => each.type === "diff" || each.type === "terminal");
 
 /** Everything that is known of a tool call, to read or to judge. */
-export function toolDetails(
-  { args, rawInput, result, rawOutput, content = [], locations = [], kind, title },
-  root,
-) {
-  const given = withoutTitle(args ?? rawInput, title);
+export function toolDetails(call, root) {
+  const { args, rawInput, result, rawOutput, content = [], locations = [], kind, status } = call;
+  const command = commandApart(call);
+  const given = withoutCommand(args ?? rawInput);
   const came = result ?? rawOutput;
   const shownInDiff = content.some((each) => each.type === "diff");
   const output = outputOf(came);
   return [
+    command && h("pre", { class: "command", tabindex: "0" }, visible(command)),
     content.map((each) => toolContent(each, root)),
     output !== null && terminalOutput(output, came.exitCode ?? came.exit_code),
     given && !(shownInDiff && isPathOnly(given)) && labelled("Arguments", facts(relativeTo(root, given))),
@@ -85,7 +88,7 @@ export function toolDetails(
     .flat()
     .filter(Boolean)
     .concat(
-      kind === "execute" && !content.length && output === null && !given
+      status === "in_progress" && kind === "execute" && !content.length && output === null
         ? [h("p", { class: "muted" }, "No output yet.")]
         : [],
     );
@@ -110,12 +113,12 @@ function toolContent(each, root) {
 }
 
 const toolText = (block) =>
-  block.type === "text" ? h("pre", { class: "json", tabindex: "0" }, block.text) : facts(block);
+  facts(block.type === "text" ? block.text : block);
 
 function locationList(locations, root) {
   const shown = locations.map(({ path, line }) => {
     const name = relativePath(path, root) || ".";
-    return h("li", {}, h("code", {}, line ? `${name}:${line}` : name));
+    return h("li", {}, h("code", {}, visible(line ? `${name}:${line}` : name)));
   });
   return labelled("Where", h("ul", { class: "locations" }, shown));
 }
@@ -129,9 +132,26 @@ function outputOf(result) {
 
 const labelled = (label, element) => h("div", { class: "part" }, h("h4", {}, label), element);
 
-/** Arguments without a command that the title says already. */
-function withoutTitle(given, title) {
-  if (!given || typeof given !== "object" || given.command !== title) return given;
+/** The command that a tool call runs, to its last line; nothing where the title is all of it. */
+export function commandApart({ args, rawInput, kind, title }) {
+  const command = commandOf(args ?? rawInput) ?? (kind === "execute" ? title : undefined);
+  const isTold = command === title && title?.length <= SHORT && !title.includes("\n");
+  return isTold ? undefined : command;
+}
+
+/** The command among the arguments: a line for a shell, or words, which are quoted as a shell needs them. */
+function commandOf(given) {
+  const command = given?.command;
+  if (Array.isArray(command)) return command.map(quoted).join(" ");
+  return typeof command === "string" ? command : undefined;
+}
+
+const quoted = (word) =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`;
+
+/** Arguments without the command, which is shown by itself. */
+function withoutCommand(given) {
+  if (commandOf(given) === undefined) return given;
   const { command, ...rest } = given;
   return Object.keys(rest).length ? rest : null;
 }
