@@ -1,9 +1,10 @@
 """What an agent says becomes its session.
 
 A run of text is one message, streamed while it lasts; so is a run of thought. A tool call is one
-message, changed until it has ended. A plan replaces the one before it and is a message of its
-own, so earlier ones can be read. Modes, commands, options and the use of the context describe
-the agent and go to the session itself. What is not known is stored as it came.
+message, changed until it has ended, with what the commands wrote whose terminals it shows. A plan
+replaces the one before it and is a message of its own, so earlier ones can be read. Modes,
+commands, options and the use of the context describe the agent and go to the session itself. What
+is not known is stored as it came.
 
 While the store cannot write, nothing more is read from the agent, and nothing is lost.
 """
@@ -52,6 +53,7 @@ from holdfast.model.content import (
 from holdfast.model.ids import MessageId, SessionId, TurnId
 from holdfast.model.message import Message, Role
 from holdfast.model.session import SessionPatch
+from holdfast.model.text import readable
 from holdfast.model.turn import SUMMARY_LENGTH
 from holdfast.store.ids import new_id
 from holdfast.store.store import Store
@@ -69,6 +71,12 @@ RETRY_SECONDS = 1.0
 
 NEVER_REPORTED = "unknown"
 """The status of a tool call that the agent left open when its turn ended."""
+
+PRINTED_LENGTH = 64 * 1024
+"""Characters of the end of what a command wrote that its tool call keeps."""
+
+PRINTED_KEPT = 16
+"""Of so many terminals, the latest, it is known what they wrote when a tool call comes to show them."""
 
 
 Kind = type[TextContent] | type[ThoughtContent]
@@ -105,6 +113,7 @@ class Recorder:
         self._prompt = ""
         self._run: _Run | None = None
         self._tools: dict[str, _Tool] = {}
+        self._printed: dict[str, dict[str, Any]] = {}
         self._plan: tuple[Any, ...] | None = None
         self._answer: list[str] = []
         self._answer_size = 0
@@ -144,6 +153,35 @@ class Recorder:
         """A tool call that another message of the agent spoke of."""
         async with self._one_at_a_time:
             await self._record_tool(call, None)
+
+    async def printed(self, terminal_id: str, output: dict[str, Any]) -> None:
+        """What a command has written, and how it ended if it has, for the tool call that shows it."""
+        text = readable(output["output"])
+        is_cut = output["truncated"] or len(text) > PRINTED_LENGTH
+        async with self._one_at_a_time:
+            self._printed.pop(terminal_id, None)
+            self._printed[terminal_id] = {**output, "output": text[-PRINTED_LENGTH:], "truncated": is_cut}
+            if len(self._printed) > PRINTED_KEPT:
+                del self._printed[next(iter(self._printed))]
+            for tool in self._tools.values():
+                await self._show_printed(tool)
+
+    async def _show_printed(self, tool: _Tool) -> None:
+        if tool.content is None or (content := self._with_printed(tool.content)) == tool.content:
+            return
+        try:
+            await self._change(tool, content)
+        except InvalidInput as error:  # the rest of the call leaves no room for it
+            log.warning("session %s: the output of a command is not shown: %s", self._session, error)
+
+    def _with_printed(self, content: ToolContent) -> ToolContent:
+        parts = tuple(
+            {**part, **self._printed.get(str(part.get("terminalId")), {})}
+            if isinstance(part, dict) and part.get("type") == "terminal"
+            else part
+            for part in content.content
+        )
+        return msgspec.structs.replace(content, content=parts)
 
     def known(self, tool_call_id: str) -> dict[str, Any]:
         """What a running tool call has said of itself, in the protocol's words."""
@@ -265,13 +303,14 @@ class Recorder:
         await self._end_run()
         tool = self._tools.get(call.tool_call_id)
         if tool is None:
-            content = _merged(ToolContent(tool="", args=None, tool_call_id=call.tool_call_id), call)
+            new = ToolContent(tool="", args=None, tool_call_id=call.tool_call_id)
+            content = self._with_printed(_merged(new, call))
             message_id = await self._append(Role.SYSTEM, content)
             self._tools[call.tool_call_id] = _Tool(message_id, content)
             if not content.open:
                 self._tools[call.tool_call_id].content = None
         elif tool.content is not None:
-            await self._change(tool, _merged(tool.content, call))
+            await self._change(tool, self._with_printed(_merged(tool.content, call)))
         elif params is not None:  # the call has ended and is final; what is said of it later stands beside it
             await self._append(Role.SYSTEM, JsonContent(raw_update(params)))
 

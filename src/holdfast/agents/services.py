@@ -1,12 +1,14 @@
 """What is done for an agent when it asks: files, terminals, and questions to a person.
 
 An agent that was not offered something may ask for it all the same, and is answered all the
-same. Nothing outside the workspace is touched for it.
+same. Nothing outside the workspace is touched for it. What a command wrote is recorded before the
+agent is told of it, so that a tool call which the agent then ends has all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,6 +20,9 @@ from holdfast.agents.terminals import Terminals
 from holdfast.agents.wire import INVALID_PARAMS, NOT_FOUND, UNKNOWN_METHOD, Refusal
 from holdfast.agents.workspace import OutsideWorkspace, Workspace
 from holdfast.errors import InvalidInput, NotFound
+
+SHOWN_SECONDS = 0.5
+"""How often the output of a command that is waited for is recorded while it grows."""
 
 _read = msgspec.json.Decoder(ReadFile).decode
 _write = msgspec.json.Decoder(WriteFile).decode
@@ -79,13 +84,38 @@ class Services:
                     )
                 }
             case "terminal/output":
-                return terminals.output(_named(params).terminal_id)
+                return await self._output(_named(params).terminal_id)
             case "terminal/wait_for_exit":
-                return await terminals.wait_for_exit(_named(params).terminal_id)
+                return await self._exit_status(_named(params).terminal_id)
             case "terminal/kill":
-                await terminals.kill(_named(params).terminal_id)
+                terminal_id = _named(params).terminal_id
+                await terminals.kill(terminal_id)
+                await self._output(terminal_id)
                 return {}
             case "terminal/release":
-                await terminals.release(_named(params).terminal_id)
+                terminal_id = _named(params).terminal_id
+                await terminals.kill(terminal_id)
+                await self._output(terminal_id)
+                await terminals.release(terminal_id)
                 return {}
         raise Refusal(UNKNOWN_METHOD, f"{method} is not known here.")
+
+    async def _output(self, terminal_id: str) -> dict[str, Any]:
+        """What a command has written so far, once it is recorded."""
+        output = self._terminals.output(terminal_id)
+        await self._recorder.printed(terminal_id, output)
+        return output
+
+    async def _exit_status(self, terminal_id: str) -> dict[str, Any]:
+        """How a command ended, once it has; meanwhile, what it writes is recorded as it comes."""
+        waiting = asyncio.create_task(self._terminals.wait_for_exit(terminal_id))
+        try:
+            is_over = False
+            while not is_over:
+                await asyncio.wait([waiting], timeout=SHOWN_SECONDS)
+                is_over = waiting.done()
+                with suppress(NotFound):  # it was released, and recorded by whoever did that
+                    await self._output(terminal_id)
+            return await waiting
+        finally:
+            waiting.cancel()
