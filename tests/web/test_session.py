@@ -80,6 +80,31 @@ async def test_a_command_shows_its_output_and_a_failure_its_exit_code(page: Page
     await expect(tool.locator(".ansi-1")).to_have_text("red")
 
 
+async def test_what_a_command_writes_is_seen_while_it_runs(page: Page, served: Served) -> None:
+    await begin(page, "Run.\nrun echo begun; while [ ! -e over ]; do sleep 0.01; done; echo over")
+    output = page.locator("details.tool .output")
+    await expect(output).to_have_text("begun\n")
+    (served.workspace / "atlas" / "over").touch()
+    await expect(output).to_have_text("begun\nover\n")
+
+
+async def test_a_long_output_says_what_is_left_out_and_begins_at_its_end(
+    visitor: Visitor, store: Store
+) -> None:
+    session = await store.create_session(NewSession(title="Talkative"))
+    text = "".join(f"line {number:05}\n" for number in range(11_000))
+    ran = scenes.tool("make", "execute", "call-1", status="failed", result={"output": text, "exitCode": 2})
+    await store.append_messages(session.id, [ran])
+    page = await visitor.open(f"#/sessions/{session.id}")
+    tool = page.locator("details.tool")
+    await expect(tool).to_contain_text("21,000 characters before this are not shown")
+    output = tool.locator(".output")
+    assert await output.evaluate("each => each.scrollTop + each.scrollHeight - each.clientHeight") > 0
+    end = await box_of(output)
+    pre = await box_of(output.locator("pre"))
+    assert abs((pre["y"] + pre["height"]) - (end["y"] + end["height"])) < 2
+
+
 async def test_a_long_command_is_read_whole_in_its_opened_card(visitor: Visitor, store: Store) -> None:
     session = await store.create_session(NewSession(title="Commands"))
     command = "for each in *; do\n  echo $each\ndone " + "# and so on " * 20

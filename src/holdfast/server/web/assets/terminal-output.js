@@ -5,15 +5,19 @@ import { h } from "./dom.js";
 const LONGEST = 100_000;
 const ESCAPES = /\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]/g;
 
-export function terminalOutput(text, exitCode) {
-  const kept = text.length > LONGEST ? `…\n${text.slice(-LONGEST)}` : text;
+/** It begins at its end, which is what a command comes to. `isCut` when not all of it was kept. */
+export function terminalOutput(text, exitCode, isCut) {
+  const kept = text.slice(-LONGEST);
+  const left = text.length - kept.length;
   return h(
     "div",
     { class: "terminal" },
+    (left > 0 || isCut) &&
+      h("p", { class: "cut" }, left > 0 ? `${left.toLocaleString()} characters before this are not shown` : "Only the end was kept"),
     h(
-      "pre",
-      { tabindex: "0", "aria-label": "Output" },
-      kept.trim() ? coloured(kept) : h("span", { class: "muted" }, "No output"),
+      "div",
+      { class: "output", tabindex: "0", role: "group", "aria-label": "Output" },
+      h("pre", {}, kept.trim() ? coloured(kept) : h("span", { class: "muted" }, "No output")),
     ),
     exitCode !== undefined &&
       exitCode !== null &&

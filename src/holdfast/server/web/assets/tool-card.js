@@ -78,7 +78,7 @@ export function toolDetails(call, root) {
   const output = outputOf(came);
   return [
     command && h("pre", { class: "command", tabindex: "0" }, visible(command)),
-    content.map((each) => toolContent(each, root)),
+    content.filter((each) => each.type !== "terminal" || output === null).map((each) => toolContent(each, root)),
     output !== null && terminalOutput(output, came.exitCode ?? came.exit_code),
     given && !(shownInDiff && isPathOnly(given)) && labelled("Arguments", facts(relativeTo(root, given))),
     locations.length > 0 && !shownInDiff && locationList(locations, root),
@@ -106,7 +106,7 @@ function toolContent(each, root) {
     case "content":
       return toolText(each.content ?? {});
     case "terminal":
-      return each.output === undefined ? null : terminalOutput(each.output);
+      return each.output === undefined ? null : terminalOutput(each.output, each.exitStatus?.exitCode, each.truncated);
     default:
       return facts(each);
   }
