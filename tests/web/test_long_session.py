@@ -9,8 +9,10 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from holdfast import Message, NewSession, Session, Store, open_store
+from holdfast.questions import QuestionBox
 from tests.server.servers import Served
 from tests.web import scenes
+from tests.web.test_writing import held
 from tests.web.visitors import Visitor
 
 MANY = 100_000
@@ -90,7 +92,33 @@ async def test_what_is_said_across_the_edge_of_a_shelf_can_be_read(visitor: Visi
         await page.get_by_text(f"message {number} of the talk").scroll_into_view_if_needed()
 
 
+async def test_a_question_that_waits_is_in_sight_when_its_session_opens(
+    visitor: Visitor, served: Served, store: Store, box: QuestionBox
+) -> None:
+    session = await store.create_session(NewSession(title="Asked at the end"))
+    await scenes.long_talk(store, session, 20)
+    await scenes.asked(box, session, served.workspace / "atlas")
+    await visitor.context.add_init_script(SIZES_ARE_TOLD_LATE)
+    page = await visitor.open()
+    await expect(page.get_by_role("link", name="Inbox 1 waiting")).to_be_visible()
+    async with held(page, "**/api/markdown"):  # so that the empty room is seen first, which is higher
+        await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+        await page.wait_for_function(f"() => {SCROLLER}?.scrollTop > 0")
+    await expect(page.get_by_role("textbox", name="Prompt")).to_be_focused()  # all of it is there
+    await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
+    await expect(page.get_by_role("button", name="Allow")).to_be_in_viewport()
+
+
 SCROLLER = "document.querySelector('.scroller')"
+
+SIZES_ARE_TOLD_LATE = """
+    window.ResizeObserver = class extends ResizeObserver {
+        constructor(told) {
+            super((...sizes) => requestAnimationFrame(() => told(...sizes)));
+        }
+    };
+"""
+"""As on a machine with much to do: what was scrolled is told of before what has grown."""
 
 SOMETHING_IS_SEEN = """() => {
   const { x, y, width, height } = document.querySelector('.scroller').getBoundingClientRect();

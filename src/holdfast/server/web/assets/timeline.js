@@ -16,12 +16,16 @@ const NEAR = "1600px 0px";
 const LIKELY_HEIGHT = 90; // of a message that was never shown
 const HIGHEST = 12_000_000; // of all of them together: browsers know no higher boxes than 33 million
 const AT_END = 48;
+const INPUTS = ["wheel", "touchmove", "keydown", "pointerdown"];
+const INPUT_MOVES = 500; // milliseconds after it
 
 export class Timeline {
   #shelves = [];
   #views = new Map();
   #near = new Set();
   #top = 0;
+  #height = 0;
+  #touched = -Infinity;
   #isOpen = false;
 
   constructor(conversation, scroller) {
@@ -48,6 +52,8 @@ export class Timeline {
     this.grown.observe(this.element);
     this.grown.observe(scroller);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    for (const input of INPUTS)
+      scroller.addEventListener(input, () => (this.#touched = performance.now()), { passive: true });
     this.onscroll = () => {};
   }
 
@@ -89,6 +95,7 @@ export class Timeline {
   toEnd() {
     this.followsEnd = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.#noteScroll();
   }
 
   /** Bring a message before the eye, unfolding what it is folded into. */
@@ -272,14 +279,23 @@ export class Timeline {
     for (const view of this.#views.values()) view.questionsChanged?.();
   }
 
-  /** Only the person leaves the end, by scrolling up; content that grows below does not. */
+  /**
+   * Only the person leaves the end, by scrolling up. What becomes less moves it up too, and more may have
+   * come below until that is told: without a hand on it, it was scrolled only where all is as high as before.
+   */
   #scrolled() {
-    const { scrollTop } = this.scroller;
+    const { scrollTop, scrollHeight } = this.scroller;
+    const isByHand = scrollHeight === this.#height || performance.now() - this.#touched < INPUT_MOVES;
     if (this.isAtEnd) this.followsEnd = true;
-    else if (scrollTop < this.#top) this.followsEnd = false;
-    this.#top = scrollTop;
+    else if (scrollTop < this.#top && isByHand) this.followsEnd = false;
+    this.#noteScroll();
     for (const stretch of this.#near) if (!stretch.shown) this.#fill(stretch);
     this.onscroll();
+  }
+
+  #noteScroll() {
+    this.#top = this.scroller.scrollTop;
+    this.#height = this.scroller.scrollHeight;
   }
 }
 
