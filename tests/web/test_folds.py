@@ -54,6 +54,33 @@ async def test_a_summary_that_went_into_a_later_one_stands_no_more(
     await expect(message(page, 20)).to_be_hidden()
 
 
+async def test_where_a_summary_goes_on_after_what_is_not_in_it_a_mark_stands(
+    visitor: Visitor, store: Store, session: Session
+) -> None:
+    await compact(store, session, folding((1, 43), (45, 50), (52, 52), summary="Many numbers."))
+    page = await visitor.open(f"#/sessions/{session.id}")
+    mark = page.get_by_text("6 messages are in the summary above")
+    await expect(mark).to_be_visible()
+    await expect(page.get_by_text("1 message is in the summary above")).to_be_visible()
+    await expect(message(page, 46)).to_be_hidden()
+    toggle = mark.locator("..").get_by_role("button")
+    for label, shown in (("Hide", True), ("Show", False)):
+        await toggle.press("Enter")
+        await expect(toggle).to_have_text(label)
+        await expect(toggle).to_be_focused()
+        await expect(message(page, 46)).to_be_visible(visible=shown)
+
+
+async def test_the_headings_of_a_summary_stand_outside_its_lists(
+    visitor: Visitor, store: Store, session: Session
+) -> None:
+    summary = "Asked:\n- what comes next?\nDecided:\n- to count\nNames:\none · two"
+    await compact(store, session, folding((1, 40), summary=summary))
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await expect(summaries(page).get_by_role("listitem")).to_have_text(["what comes next?", "to count"])
+    await expect(summaries(page)).to_contain_text("Decided:")
+
+
 async def test_what_is_left_out_without_a_summary_is_called_that(
     visitor: Visitor, store: Store, session: Session
 ) -> None:

@@ -35,9 +35,12 @@ export class CompactionFold {
     this.saved.textContent =
       tokensBefore && tokensAfter ? ` · ${count(tokensBefore)} → ${count(tokensAfter)} tokens` : "";
     this.text.hidden = !isSummary;
-    if (isSummary) showMarkdown(this.text, summary);
+    if (isSummary) showMarkdown(this.text, inParagraphs(summary));
     this.toggle.textContent = isUnfolded ? "Hide the originals" : `Show the ${messages} originals`;
     this.toggle.setAttribute("aria-expanded", String(isUnfolded));
     this.undo.textContent = isSummary ? "Undo the summary" : "Undo";
   }
 }
+
+/** A line like “Decided:” begins something new: without an empty line before it, it would belong to the list above. */
+const inParagraphs = (summary) => summary.replace(/^\w+:$/gm, "\n$&");

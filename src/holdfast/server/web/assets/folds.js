@@ -4,6 +4,7 @@
 import { post } from "./api.js";
 import { CompactionFold } from "./compaction-fold.js";
 import { button, h, icon } from "./dom.js";
+import { count } from "./times.js";
 import { toast } from "./toast.js";
 
 export class Folds {
@@ -11,7 +12,9 @@ export class Folds {
   #shortened = new Map();
   #unfolded = new Set();
   #hidden = [];
+  // What was made stays the same elements, so that they keep the focus.
   #cards = new Map();
+  #parts = new Map();
   #marks = new Map();
 
   /** `toggled` is told that originals were shown or hidden. */
@@ -45,14 +48,17 @@ export class Folds {
     return next > last;
   }
 
-  /** Whether a card stands among the messages from one seq to another. */
+  /** Whether a card or the mark of a part stands among the messages from one seq to another. */
   standAmong(first, last) {
-    return this.#folds.some(({ ranges: [[from]] }) => first <= from && from <= last);
+    return this.#folds.some(({ ranges }) => ranges.some(([from]) => first <= from && from <= last));
   }
 
-  /** The cards that stand before a message. They stay the same elements, so that they keep the focus. */
+  /** What stands before a message: cards, and where a fold goes on after what is not in it, a mark of that part. */
   cardsAt(seq) {
-    return this.#folds.filter(({ ranges: [[from]] }) => from === seq).map((fold) => this.#card(fold).element);
+    return this.#folds.flatMap((fold) => {
+      const part = fold.ranges.findIndex(([from]) => from === seq);
+      return part < 0 ? [] : [part ? this.#partMark(fold, part) : this.#card(fold).element];
+    });
   }
 
   /** What stands below a message that the agent is shown less of. */
@@ -92,6 +98,22 @@ export class Folds {
     const card = this.#cards.get(id);
     card.update({ ...this.conversation.compactions.get(compactionId), ...fold }, this.#unfolded.has(id));
     return card;
+  }
+
+  #partMark({ id, ranges }, part) {
+    const [first, last] = ranges[part];
+    const key = `${id} ${first}`;
+    if (!this.#parts.has(key)) {
+      const toggle = button("", { class: "button quiet", onclick: () => this.#toggle(id) });
+      this.#parts.set(key, h("p", { class: "shortened part" }, icon("fold"), h("span"), toggle));
+    }
+    const mark = this.#parts.get(key);
+    const [, told, toggle] = mark.children;
+    const number = last - first + 1;
+    told.textContent = `${number === 1 ? "1 message is" : `${count(number)} messages are`} in the summary above`;
+    toggle.textContent = this.#unfolded.has(id) ? "Hide" : "Show";
+    toggle.setAttribute("aria-expanded", String(this.#unfolded.has(id)));
+    return mark;
   }
 
   #toggle(id) {
