@@ -46,6 +46,30 @@ async def test_a_server_that_is_killed_while_it_streams_comes_back_without_a_rel
         await expect(page.get_by_role("log")).to_have_text(live, use_inner_text=True)
 
 
+async def test_a_server_that_falls_silent_is_not_taken_for_one_that_has_nothing_to_say(
+    own_server: Served, browser: Browser
+) -> None:
+    own_server.start()
+    assert own_server.process is not None
+    session = await spoken(own_server, "Of curlews", "A curlew calls.")
+    async with visiting(browser, own_server) as visitor:
+        await visitor.context.clock.install()
+        page = await visitor.open(f"#/sessions/{session.id}")
+        await expect(page.get_by_text("A curlew calls.").last).to_be_visible()
+        own_server.process.send_signal(signal.SIGSTOP)
+        try:
+            await page.clock.run_for(60_000)
+            await expect(page.get_by_text("Not connected.")).to_be_visible()
+        finally:
+            own_server.process.send_signal(signal.SIGCONT)
+        async with open_store(own_server.store_url) as store:
+            heard = [Message.agent("And is heard again.")]
+            await store.as_principal(PERSON).append_messages(session.id, heard)
+        await page.clock.run_for(60_000)
+        await expect(page.get_by_text("Not connected.")).to_have_count(0)
+        await expect(page.get_by_text("And is heard again.").last).to_be_visible()
+
+
 async def test_a_prompt_that_cannot_be_sent_is_not_lost(own_server: Served, browser: Browser) -> None:
     own_server.repository()
     own_server.start()

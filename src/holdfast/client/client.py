@@ -360,9 +360,10 @@ class Client:
                         pauses.reset()
                         if event.event == "gone":
                             return
-                        changes = msgspec.json.decode(event.data, type=shapes.Changes)
-                        since = changes.rev
-                        yield changes
+                        if event.event == "change":
+                            changes = msgspec.json.decode(event.data, type=shapes.Changes)
+                            since = changes.rev
+                            yield changes
             await pauses.next()
 
     async def follow_all(

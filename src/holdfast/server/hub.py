@@ -35,6 +35,9 @@ HEARTBEAT_SECONDS = 15.0
 
 HEARTBEAT = b": still here\n\n"
 
+FEED_HEARTBEAT = b"event: heartbeat\ndata: {}\n\n"
+"""An event and no comment: browsers keep comments to themselves, and the page has to notice a silence."""
+
 PACE_SECONDS = 0.0001
 """The pause after a frame, for each listener: many share longer frames instead of waiting for short ones."""
 
@@ -152,7 +155,7 @@ class Channel:
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self.beats += 1
-            self._publish(Frame(0, None, HEARTBEAT))
+            self._publish(Frame(0, None, FEED_HEARTBEAT))
 
     def _publish(self, frame: Frame) -> None:
         self.last += 1

@@ -10,6 +10,7 @@ import { takeLine } from "./lines.js";
 
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 4000;
+const SILENCE = 35_000; // two heartbeats of the server, and a little
 
 /** Whether what is shown is up to date: `open` or `lost`; `change` tells when that becomes otherwise. */
 export const connection = Object.assign(new EventTarget(), { state: "open" });
@@ -99,7 +100,9 @@ export class Feed {
     this.#giveBack = giveBack;
     const source = new EventSource(`${this.path}?since=${this.since()}`);
     this.#source = source;
+    this.#expectMore();
     source.onopen = () => {
+      this.#expectMore();
       this.#found();
       this.opened();
     };
@@ -108,8 +111,18 @@ export class Feed {
       get(this.path, { since: this.since(), wait: 0 }).catch((problem) => this.#judge(problem));
     };
     for (const [name, apply] of Object.entries(this.listeners)) {
-      source.addEventListener(name, (event) => apply(JSON.parse(event.data)));
+      source.addEventListener(name, (event) => {
+        this.#expectMore();
+        apply(JSON.parse(event.data));
+      });
     }
+    source.addEventListener("heartbeat", () => this.#expectMore());
+  }
+
+  /** A server that has stopped, or a line that leads nowhere any more, closes nothing: it is only silent. */
+  #expectMore() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#again(), SILENCE);
   }
 
   /** What a stream would have told by now. */
