@@ -9,6 +9,7 @@ from playwright.async_api import Browser, Page, Route, expect
 from holdfast import Message, NewSession, Session, Store, open_store
 from holdfast.model.turn import NewTurn
 from tests.server.servers import Served
+from tests.web import scenes
 from tests.web.scenes import PERSON
 from tests.web.test_session import begin, prompt, said
 from tests.web.visitors import Visitor, visiting
@@ -112,6 +113,25 @@ async def test_what_was_asked_for_meanwhile_is_shown_once_the_server_is_back(
         await expect(rows).to_contain_text("A curlew calls.")
         await expect(unreachable).to_have_count(0)
         assert page.url.endswith(f"#/sessions/{session.id}")
+
+
+async def test_what_was_scrolled_to_meanwhile_is_shown_once_the_server_is_back(
+    own_server: Served, browser: Browser
+) -> None:
+    own_server.start()
+    port = int(own_server.url.rsplit(":", 1)[1])
+    async with open_store(own_server.store_url) as opened:
+        store = opened.as_principal(PERSON)
+        session = await store.create_session(NewSession(title="Long"))
+        await scenes.long_talk(store, session, 600)
+    async with visiting(browser, own_server) as visitor:
+        page = await visitor.open(f"#/sessions/{session.id}")
+        await expect(page.get_by_role("textbox", name="Prompt")).to_be_focused()  # all of it is there
+        own_server.stop(signal.SIGKILL)
+        async with page.expect_event("requestfailed", lambda request: "/messages?" in request.url):
+            await page.evaluate("document.querySelector('.scroller').scrollTop = 0")
+        own_server.start(port)
+        await expect(page.get_by_text("Question 1: what comes after 0?")).to_be_in_viewport()
 
 
 async def test_a_turn_that_was_asked_for_meanwhile_is_shown_once_the_server_is_back(

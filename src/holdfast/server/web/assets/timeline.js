@@ -6,6 +6,7 @@
 // tells the truth.
 
 import { arrange, h } from "./dom.js";
+import { whenReachable } from "./feed.js";
 import { Folds } from "./folds.js";
 import { html } from "./markdown.js";
 import { messageView } from "./message.js";
@@ -75,6 +76,7 @@ export class Timeline {
     this.shelfObserver.disconnect();
     this.observer.disconnect();
     this.grown.disconnect();
+    this.#near.clear();
   }
 
   /** Show what changed: messages that came or were replaced, and text that was added. */
@@ -211,7 +213,8 @@ export class Timeline {
     stretch.shown = true;
     const messages = await this.conversation.stretch(stretch.first, stretch.last).catch(() => null);
     if (!messages) {
-      stretch.shown = false; // not connected: the next scroll tries again
+      stretch.shown = false;
+      whenReachable(() => this.#near.has(stretch) && !stretch.shown && this.#fill(stretch));
       return;
     }
     await Promise.all(messages.filter(isFinalText).map((message) => html(message.content.text)));
@@ -289,7 +292,6 @@ export class Timeline {
     if (this.isAtEnd) this.followsEnd = true;
     else if (scrollTop < this.#top && isByHand) this.followsEnd = false;
     this.#noteScroll();
-    for (const stretch of this.#near) if (!stretch.shown) this.#fill(stretch);
     this.onscroll();
   }
 
