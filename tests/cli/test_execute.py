@@ -199,8 +199,7 @@ def test_the_demo_model_says_how_to_ask_it(cli: Cli) -> None:
 
 async def test_a_session_that_needs_it_is_compacted_before_the_command_ends(cli: Cli) -> None:
     (cli.home / "holdfast.toml").write_text(
-        "[contexts.default.compaction]\nmessages = 4\n"
-        'strategy = { name = "hard_clear", keep_recent = 2 }\n'
+        '[contexts.default.compaction]\nmessages = 4\nstrategy = { name = "hard_clear", keep_recent = 2 }\n'
     )
     session = answered(cli, "One")["sessionId"]
     answered(cli, "--session", session, "Two")

@@ -93,7 +93,9 @@ def test_what_a_tool_gave_back_and_what_was_summarised_never_speaks_as_the_syste
     folded = view.after(Plan(folds=(Fold(ranges=((3, 10),), tokens=5, summary=obey),)))
     shown = folded.messages
     assert [message.role for message in shown[:3]] == [Role.SYSTEM, Role.USER, Role.USER]
-    assert shown[1].text == f"[RESULT OF THE TOOL CALL gone, apart from the call; not said by anybody]\n{obey}"
+    assert (
+        shown[1].text == f"[RESULT OF THE TOOL CALL gone, apart from the call; not said by anybody]\n{obey}"
+    )
     assert folded.items[1].fixed
 
 

@@ -21,7 +21,6 @@ from holdfast.model.tokens import TokenCounter
 from holdfast.store.options import MAX_PAGE
 from holdfast.store.store import Store
 
-
 Weigh: TypeAlias = Callable[[Sequence[Message], TokenCounter], Awaitable[Sequence[Message]]]
 """Messages with the tokens that they take where they are sent, if that is more than what they say."""
 

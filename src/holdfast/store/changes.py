@@ -14,7 +14,7 @@ import msgspec
 from holdfast.model.ids import MessageId, SessionId, id_text
 from holdfast.model.message import message_from_row
 from holdfast.model.session import SessionRef
-from holdfast.store import messages, sessions
+from holdfast.store import sessions, standing
 from holdfast.store.options import ChangedSessions, Changes, Delta
 from holdfast.store.records import compaction_from_row
 from holdfast.store.scope import Scope
@@ -53,7 +53,7 @@ async def after(
     rev = position.rev
     if session.rev <= rev:
         return Changes(session, [], [], [], session.rev, False), position
-    floors = await messages.open_floors(tx, found.pk)
+    floors = await standing.open_floors(tx, found.pk)
     said = await _messages(tx, found.pk, rev, floors, position.streaming, limit + 1)
     turns = [turn_from_row(row) for row in await tx.all("turns_changed_after", found.pk, rev, limit + 1)]
     folds = await tx.all("compactions_changed_after", found.pk, rev, limit + 1)
@@ -127,8 +127,8 @@ async def _messages(
     changed = await tx.all("messages_changed_after", session_pk, rev, limit)
     unknown = [message_pk for message_pk in floors if message_pk not in known]
     streaming = [row for message_pk in unknown if (row := await tx.one("message_row", message_pk))]
-    current = await messages.as_they_stand(tx, floors, [*created, *changed])
-    for pk, seq, at_rev, body, _ in await messages.as_they_stand(tx, floors, streaming):
+    current = await standing.as_they_stand(tx, floors, [*created, *changed])
+    for pk, seq, at_rev, body, _ in await standing.as_they_stand(tx, floors, streaming):
         if at_rev > rev:
             current.append((pk, seq, at_rev, body, at_rev))
     return sorted(current, key=lambda row: row[4])

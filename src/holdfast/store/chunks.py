@@ -13,7 +13,7 @@ from holdfast.model.lease import Lease
 from holdfast.model.message import Message, message_from_row
 from holdfast.model.tokens import TokenCounter
 from holdfast.store import sessions
-from holdfast.store.messages import with_count, with_text
+from holdfast.store.standing import with_count, with_text
 from holdfast.store.transaction import Transaction
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from holdfast.errors import Conflict, InvalidInput, MessageFinal, MessageTooLarge, NotFound
-from holdfast.model.content import STREAMED, Content, content_type, encode_content, encode_json
+from holdfast.model.content import STREAMED, Content, content_type, encode_content
 from holdfast.model.ids import MessageId, TurnId, id_bytes, id_text
 from holdfast.model.message import Message, message_body, message_from_row, message_json, read_back
 from holdfast.model.session import SessionRef
@@ -17,7 +16,9 @@ from holdfast.model.tokens import TokenCounter, with_tokens
 from holdfast.store import sessions
 from holdfast.store.ids import new_id
 from holdfast.store.options import MAX_SEQ, HistoryOptions, HistoryPage, JsonPage
+from holdfast.store.pairs import with_pairs
 from holdfast.store.scope import Scope
+from holdfast.store.standing import as_they_stand, open_floors, with_count
 from holdfast.store.transaction import Row, Transaction
 
 PIECE_BYTES = 1024 * 1024
@@ -25,9 +26,6 @@ PIECE_BYTES = 1024 * 1024
 
 PAGE_BYTES = 4 * PIECE_BYTES
 """How long a page in wire form is, give or take one message: most are whole."""
-
-_PAIR_REACH = 1000
-"""How far a page is lengthened in search of the other half of a tool call."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -124,7 +122,7 @@ async def history(tx: Transaction, scope: Scope, ref: SessionRef, options: Histo
     rows, older, newer = await _page(tx, found.pk, options)
     messages = [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
     if options.keep_pairs and messages:
-        return await _with_pairs(tx, found.pk, messages)
+        return await with_pairs(tx, found.pk, messages)
     return HistoryPage(messages, older, newer)
 
 
@@ -246,60 +244,6 @@ async def give_turn(
     return True
 
 
-async def open_floors(tx: Transaction, session_pk: int) -> dict[int, int]:
-    """Where the chunks of each open message begin. To be read before the messages themselves."""
-    return {row[0]: row[1] for row in await tx.all("open_messages_of_session", session_pk)}
-
-
-async def as_they_stand(tx: Transaction, floors: dict[int, int], rows: Sequence[Row]) -> list[Row]:
-    """`rows` with the text that streaming messages have by now.
-
-    A message may end between two reads, which takes its chunks away; it is then read again, so
-    that nobody sees less of it than before.
-    """
-    if not floors:
-        return list(rows)
-    current: list[Row] = []
-    for row in rows:
-        if row[0] not in floors:
-            current.append(row)
-            continue
-        chunks = await tx.all("chunks_of_message", floors[row[0]], row[0])
-        if await tx.one("open_message", row[0]) is None:
-            final = await tx.one("message_row", row[0])
-            row = (*(final or row)[:4], *row[4:])
-        elif chunks:
-            pk, seq, _, body = row[:4]
-            row = (pk, seq, chunks[-1][1], with_text(body, [text for text, _ in chunks]), *row[4:])
-        current.append(row)
-    return current
-
-
-def escaped(text: str) -> str:
-    """Text as it stands inside a JSON string: PostgreSQL's text has no NUL, and JSON's escape for it does."""
-    return encode_json(text, "text")[1:-1].decode()
-
-
-def with_text(body: str, more: Sequence[str], **fields: Any) -> str:
-    """The body with escaped pieces at the end of its content's text, and `fields` of the content replaced."""
-    parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    content = msgspec.json.decode(parts["content"])
-    if more:
-        content["text"] = content.get("text", "") + msgspec.json.decode(f'"{"".join(more)}"')
-    return msgspec.json.encode(parts | {"content": content | fields}).decode()
-
-
-def with_count(body: str, counter: TokenCounter | None) -> str:
-    """The body of a message that has become final, with what it then counts."""
-    if counter is None:
-        return body
-    counted = with_tokens(message_from_row(0, 0, body), counter)
-    parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    count = {"tokenCount": counted.token_count, "tokenizer": counted.tokenizer}
-    known = {name: value for name, value in count.items() if value is not None}
-    return msgspec.json.encode(parts | known).decode()
-
-
 def _wire_form(rows: Sequence[Row]) -> str:
     return ",".join([message_json(seq, rev, body) for _, seq, rev, body in rows])
 
@@ -369,56 +313,6 @@ async def _fitting(
         length += size
         fitting += 1
     return fitting
-
-
-async def _with_pairs(tx: Transaction, session_pk: int, messages: list[Message]) -> HistoryPage:
-    """The page lengthened at both ends until no tool call is parted from its result.
-
-    What is added may hold halves of other pairs, so this goes on until nothing is missing within reach.
-    """
-    earlier: list[Message] = []
-    later: list[Message] = []
-    back = forth = 0
-    missing_calls, missing_results = _unpaired(messages)
-    if missing_calls or missing_results:
-        earlier = await _reachable(tx, "history_before", session_pk, messages[0].seq)
-        later = await _reachable(tx, "history_after", session_pk, messages[-1].seq)
-    while missing_calls or missing_results:
-        further = (_reach(earlier, missing_calls, _calls), _reach(later, missing_results, _results))
-        if further[0] <= back and further[1] <= forth:
-            break  # what is still missing is not there, or too far away
-        back, forth = max(back, further[0]), max(forth, further[1])
-        missing_calls, missing_results = _unpaired([*earlier[:back], *messages, *later[:forth]])
-    messages = [*earlier[:back][::-1], *messages, *later[:forth]]
-    older = messages[0].seq if messages[0].seq > 1 else None
-    more = await tx.one("history_after", session_pk, messages[-1].seq, 1)
-    return HistoryPage(messages, older, messages[-1].seq if more else None)
-
-
-def _calls(message: Message) -> set[str]:
-    return {call.id for call in message.tool_calls}
-
-
-def _results(message: Message) -> set[str]:
-    return {message.tool_call_id} if message.tool_call_id else set()
-
-
-def _unpaired(messages: Sequence[Message]) -> tuple[set[str], set[str]]:
-    """The calls that results are of, and the results of calls, that are not among `messages`."""
-    calls = {each for message in messages for each in _calls(message)}
-    results = {each for message in messages for each in _results(message)}
-    return results - calls, calls - results
-
-
-async def _reachable(tx: Transaction, statement: str, session_pk: int, seq: int) -> list[Message]:
-    floors = await open_floors(tx, session_pk)
-    rows = await as_they_stand(tx, floors, await tx.all(statement, session_pk, seq, _PAIR_REACH))
-    return [message_from_row(seq, rev, body) for _, seq, rev, body in rows]
-
-
-def _reach(messages: Sequence[Message], wanted: set[str], ids: Callable[[Message], set[str]]) -> int:
-    """How many of `messages` hold every id of `wanted` that is among them at all."""
-    return max((number for number, message in enumerate(messages, 1) if wanted & ids(message)), default=0)
 
 
 async def _repeated(tx: Transaction, session_pk: int, prepared: Prepared) -> Message | None:

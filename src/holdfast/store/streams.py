@@ -21,8 +21,8 @@ from holdfast.model.tokens import TokenCounter
 from holdfast.store import chunks
 from holdfast.store.chunks import Chunk
 from holdfast.store.engine import Engine
-from holdfast.store.messages import escaped
 from holdfast.store.pulse import Pulse
+from holdfast.store.standing import escaped
 
 FLUSH_SECONDS = 0.02
 """How long text is gathered before it is written. Shorter costs commits, longer costs delay."""
