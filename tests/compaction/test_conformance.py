@@ -69,7 +69,8 @@ class Rewording(Careless):
         long = [item for item in view.items if not item.fixed and item.tokens > view.tokens // 4]
         words = [item for item in long if item.message.role is Role.AGENT and not item.message.tool_calls]
         ok = {"type": "text", "text": "ok"}
-        return Plan(replaced=tuple(Replacement(seq=item.message.seq, content=ok) for item in words)) or None
+        replaced = tuple(Replacement(seq=item.message.seq, content=ok) for item in words)
+        return Plan(replaced=replaced) if replaced else None
 
 
 class OnlyOnce(Careless):

@@ -43,7 +43,7 @@ def weighed_as_sent(store: Store, blobs: Blobs, session: Session) -> Weigh:
 
     async def weigh(messages: Sequence[Message], counter: TokenCounter) -> Sequence[Message]:
         turns = {each.id: each async for each in store.every_turn(session.id) if _sent_more(each)}
-        weighed = list(messages) if turns else messages
+        weighed = list(messages)
         for place, message in enumerate(messages):
             turn = turns.get(message.turn_id) if message.turn_id else None
             blob = blob_id_of(turn.openai_request_payload_url or "") if turn else None

@@ -8,10 +8,11 @@
     def test_my_strategy_in_a_real_store() -> None:
         check_in_store(MyStrategy(keep=5))
 
-A strategy is asked again after more was said, when the view holds what it made of it before, and it must plan
-something at least once. The histories hold parallel and nested calls, results that came late, twice, never or behind a word
-of the system, pinned and system messages, huge and empty texts, and characters of every length. What
-must be true of a view is looked up in the history itself here, and not in the code that makes views.
+A strategy is asked again after more was said, when the view holds what it made of it before, and must
+plan something at least once. The histories hold parallel and nested calls, results that came late,
+twice, never or behind a word of the system, pinned and system messages, huge and empty texts, and
+characters of every length. What must be true of a view is looked up in the history itself here, and not
+in the code that makes views.
 """
 
 from __future__ import annotations
@@ -296,7 +297,7 @@ async def _check_round_trip(
 async def _check_rounds(
     store: Store, history: Sequence[Message], strategy: CompactionStrategy, budget: Budget
 ) -> None:
-    """Compacted, gone on with and compacted again; then the first compaction is undone, and the next goes on."""
+    """Compacted, gone on with and compacted again; then the first compaction is undone, and so are all."""
     half = len(history) // 2
     session = await _filled(store, history[:half])
     compactor = Compactor(store, strategy, summarizer=extractive, counter=COUNTER)
