@@ -44,6 +44,24 @@ def test_the_estimate_lies_within_its_stated_bounds(kind: str) -> None:
     assert 0.75 <= ratio <= 2.2, ratio
 
 
+OTHER_SCRIPTS = {
+    "accented": "éèàùçîôû" * 100,
+    "Amharic": "ሰላም እንዴት ነህ " * 40,
+    "Georgian": "გამარჯობა როგორ ხარ " * 40,
+    "Hebrew with points": "שָׁלוֹם עֲלֵיכֶם " * 50,
+    "Hindi": "नमस्ते आप कैसे हैं " * 40,
+    "rare Chinese": "".join(chr(0x3400 + place) for place in range(600)),
+    "Thai": "สวัสดีครับ วันนี้อากาศดีมาก " * 40,
+    "Tibetan": "བོད་སྐད་ཡིག་ " * 40,
+}
+
+
+@pytest.mark.parametrize("script", OTHER_SCRIPTS)
+def test_the_estimate_of_other_scripts_lies_within_wider_bounds(script: str) -> None:
+    text = OTHER_SCRIPTS[script]
+    assert 0.25 <= EstimatingCounter().count(text) / ExactCounter().count(text) <= 3.2
+
+
 @given(st.text())
 def test_no_count_is_more_than_the_bytes_of_the_text(text: str) -> None:
     size = len(text.encode())

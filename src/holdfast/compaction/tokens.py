@@ -5,8 +5,10 @@ against known counts before it is used, because a tokenizer without its vocabula
 and say nothing.
 
 The estimate weighs the bytes of a text by their class. No text has more tokens of a byte-level
-vocabulary than it has bytes, and the estimate never says so either. On prose, code, JSON, logs and
-other scripts it lies between 0.75 and 2.2 times the count of o200k.
+vocabulary than it has bytes, and the estimate never says so either. On English, Russian and Chinese
+prose, code, JSON and logs it lies between 0.75 and 2.2 times the count of o200k. A vocabulary knows
+other scripts well or hardly at all, which bytes do not tell: there it was measured between 0.25
+(runs of accented letters, pointed Hebrew, rare Chinese characters) and 3.2 times (Georgian).
 """
 
 from __future__ import annotations
