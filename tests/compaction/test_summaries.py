@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Message, NewSession, Store
+from holdfast.compaction.budget import Budget
 from holdfast.compaction.compactor import Compactor
 from holdfast.compaction.errors import SummaryFailed
 from holdfast.compaction.extractive import extract
@@ -120,6 +121,28 @@ async def test_a_model_is_asked_for_a_summary_through_the_responses_api(store: S
     assert "What is in src/part_1.py" in request["input"]
     view = await read_view(store, session, COUNTER)
     assert "They agreed on PostgreSQL." in str(view.messages[1].content)
+
+
+async def test_what_is_too_long_for_the_model_is_summarised_in_stretches(store: Store) -> None:
+    said = [
+        *conversation(40),
+        Message.user("one long word " * 1_000),
+        Message.agent("done"),
+        Message.user("?"),
+    ]
+    session = await filled(store, said)
+    async with model_server() as model:
+        summarizer = ResponsesSummarizer("small", base_url=model.url, api_key="none", window=2_000)
+        strategy = strategy_of({"name": "summarize", "keep_recent_messages": 1})
+        compactor = Compactor(store, strategy, summarizer=summarizer, counter=COUNTER)
+        done = await compactor.compact(session, Budget(window=100_000, target=1_000))
+    assert done is not None
+    assert done.summary == "They agreed on PostgreSQL."
+    *stretches, last = [request["input"] for request in model.requests]
+    assert len(stretches) > 2
+    assert all(COUNTER.count(each) <= 1_500 for each in (*stretches, last))
+    assert all(any(f"src/part_{turn}.py" in each for each in stretches) for turn in range(1, 41))
+    assert last.count("They agreed on PostgreSQL.") == len(stretches)
 
 
 @pytest.mark.parametrize("fault", ["error", "cut off"])

@@ -205,7 +205,7 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             raise InvalidInput(f"The compaction's model {self.model!r} needs a key: set {variable}.")
         from holdfast.compaction.responses import ResponsesSummarizer
 
-        return ResponsesSummarizer(self.model, base_url=self.server.base_url, api_key=key)
+        return ResponsesSummarizer(self.model, base_url=self.server.base_url, api_key=key, window=self.window)
 
     def due(self, view: View, ratio: float = 1.0) -> Budget | None:
         """The budget of a compaction that a trigger calls for, with its aim; None where none does."""
