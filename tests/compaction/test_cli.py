@@ -53,6 +53,8 @@ async def test_a_long_session_is_compacted_expanded_and_undone_with_the_exact_or
     assert "121 messages again" in undone.stdout, undone.stderr
     assert "No compaction" in cli("sessions", "undo", session).stderr
     (listed,) = json.loads(cli("sessions", "compactions", session, "--json").stdout)["compactions"]
+    branch = json.loads(cli("sessions", "view", session, "--at", listed["id"][-8:], "--json").stdout)
+    assert [message["seq"] for message in branch] == [message["seq"] for message in shown]
     assert (listed["firstSeq"], listed["lastSeq"], listed["undoneAt"] is None) == (2, 113, False)
 
 
@@ -67,7 +69,10 @@ async def test_after_repeated_failure_one_by_hand_starts_afresh(cli: Cli) -> Non
         session = await filled(store, conversation(30))
         stopped = SessionStanding(token_ratio=1.2, failures=3, stopped="the model is down")
         await store.patch(session, SessionPatch(custom=stopped.custom()))
+        said = "the model is down To try it again: holdfast sessions compact"
+        assert said in cli("sessions", "compactions", session).stderr
         assert "Compaction" in cli("sessions", "compact", session).stdout
+        assert cli("sessions", "compactions", session).stderr == ""
         assert SessionStanding.of(await store.get_session(session)) == SessionStanding(token_ratio=1.2)
 
 

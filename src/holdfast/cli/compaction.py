@@ -21,6 +21,7 @@ from holdfast.compaction.layout import chain_in_effect
 from holdfast.compaction.on_demand import compact_on_demand, propose_on_demand
 from holdfast.compaction.policy import CompactionPolicy, policy_of
 from holdfast.compaction.ranges import size
+from holdfast.compaction.standing import SessionStanding
 from holdfast.compaction.tokens import default_counter
 from holdfast.compaction.view import View
 from holdfast.compaction.views import expand as expanded
@@ -98,11 +99,20 @@ def expand(
     with_store(settings_for(store), read)
 
 
-def view(session: SessionArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def view(
+    session: SessionArgument,
+    at: Annotated[
+        str | None, typer.Option(metavar="COMPACTION", help="As this one leaves it, in effect or not.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show a session as a model is shown it: summaries in the place of what was folded."""
 
     async def read(opened: Store) -> None:
-        shown = await read_view(opened, await resolved(opened, session), default_counter())
+        session_id = await resolved(opened, session)
+        chosen = await _chosen(opened, session_id, at) if at else None
+        shown = await read_view(opened, session_id, default_counter(), at=chosen)
         _show(shown.messages, as_json=as_json)
 
     with_store(settings_for(store), read)
@@ -111,10 +121,14 @@ def view(session: SessionArgument, store: StoreOption = None, as_json: JsonOptio
 def compactions(session: SessionArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List the compactions of a session: when, what was folded, and what is in effect."""
 
-    async def read(opened: Store) -> Sequence[Compaction]:
-        return await opened.list_compactions(await resolved(opened, session))
+    async def read(opened: Store) -> tuple[Sequence[Compaction], str | None]:
+        session_id = await resolved(opened, session)
+        standing = SessionStanding.of(await opened.get_session(session_id))
+        return await opened.list_compactions(session_id), standing.stopped
 
-    found = with_store(settings_for(store), read)
+    found, stopped = with_store(settings_for(store), read)
+    if stopped:
+        typer.echo(f"{stopped} To try it again: holdfast sessions compact {session}", err=True)
     if as_json:
         typer.echo(msgspec.json.encode(shapes.Compactions.of(found)).decode())
         return
