@@ -2,16 +2,20 @@
 
 import asyncio
 import random
-from contextlib import aclosing
+import shutil
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import msgspec
 import pytest
 
 from holdfast import Message, NewSession, NewTurn, Session, SessionPatch, Store, TurnAnswer, open_store
-from holdfast.client import Client, SessionCopy
+from holdfast.client import Client, EverythingCopy, SessionCopy
+from holdfast.model.ids import SessionId
 from holdfast.model.principal import LOCAL
-from holdfast.model.question import NewQuestionSet, Question
+from holdfast.model.question import Answer, NewQuestionSet, Question, QuestionSet
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
 from tests.agents.worlds import until
@@ -34,7 +38,7 @@ async def state(person: Person, session_id: str) -> dict[str, Any]:
         session = await client.session(session_id)
         turns = await client.turns(session_id, limit=1000)
     return {
-        "session": (await person.get(f"/api/sessions/{session_id}?messages=none")).json()["rev"],
+        "session": msgspec.structs.replace(session, messages=None),
         "messages": {message.id: message for message in session.messages or ()},
         "turns": {turn.id: turn for turn in turns.turns},
     }
@@ -42,7 +46,7 @@ async def state(person: Person, session_id: str) -> dict[str, Any]:
 
 def known(copy: SessionCopy) -> dict[str, Any]:
     assert copy.session is not None
-    return {"session": copy.session.rev, "messages": copy.messages, "turns": copy.turns}
+    return {"session": copy.session, "messages": copy.messages, "turns": copy.turns}
 
 
 def has_heard_the_end(copy: SessionCopy) -> bool:
@@ -251,13 +255,118 @@ async def test_clients_that_are_cut_off_at_random_end_with_the_whole_state(
                 while not has_heard_the_end(copy):
                     copy.apply(await anext(items))
 
-        for copy in copies[1:]:
-            group.create_task(follow(copy, Client(proxy.url, org.ada.secret)))
+        async def poll(copy: SessionCopy, person: Person) -> None:
+            while not has_heard_the_end(copy):
+                path = f"/api/sessions/{session.id}/events?since={copy.rev}&wait=5"
+                copy.apply(await polled(person, path, shapes.Changes))
+
+        through = Person(proxy.url, org.ada.principal, org.ada.secret)
+        group.create_task(poll(copies[2], through))
+        group.create_task(follow(copies[1], Client(proxy.url, org.ada.secret)))
         group.create_task(follow(copies[0], Client(org.ada.url, org.ada.secret)))
     assert proxy.cuts > 0
     expected = await state(org.ada, session.id)
     for copy in copies:
         assert known(copy) == expected
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_followers_of_everything_that_are_cut_off_at_random_know_all_of_it_and_no_more(
+    served: Served, store: Store, org: Organization, seed: int
+) -> None:
+    chance = random.Random(seed)
+    view = store.as_principal(org.ada.principal)
+    stays = await view.create_session(NewSession(title="where questions are asked"))
+    copies = [EverythingCopy() for _ in range(3)]
+
+    async def follow(copy: EverythingCopy, client: Client) -> None:
+        async with client, aclosing(client.follow_all(0)) as items:
+            async for item in items:
+                copy.apply(item)
+
+    async def poll(copy: EverythingCopy, person: Person) -> None:
+        since, mark = 0, ""
+        while True:
+            path = f"/api/events?since={since}&wait=5" + (f"&questionsMark={mark}" if mark else "")
+            news: shapes.ChangedEverything = await polled(person, path, shapes.ChangedEverything)
+            since, mark = news.position, news.questions_mark
+            copy.apply(news)
+            if news.questions is not None:
+                copy.apply(news.questions)
+
+    async with Proxy(org.ada.url, chance) as proxy, Client(org.ada.url, org.ada.secret) as reader:
+        through = Person(proxy.url, org.ada.principal, org.ada.secret)
+        following = [
+            asyncio.create_task(follow(copies[0], Client(org.ada.url, org.ada.secret))),
+            asyncio.create_task(follow(copies[1], Client(proxy.url, org.ada.secret))),
+            asyncio.create_task(poll(copies[2], through)),
+        ]
+        try:
+            await everything_happens(view, served.questions, stays.id, random.Random(seed))
+            sessions = {each.id: each for each in (await reader.sessions(limit=1000)).sessions}
+            questions = {each.id: each for each in await reader.questions()}
+            assert sessions
+            assert questions
+
+            async def all_know() -> bool:
+                return all((copy.sessions, copy.questions) == (sessions, questions) for copy in copies)
+
+            await until(all_know)
+        finally:
+            for each in following:
+                each.cancel()
+            ended = await asyncio.gather(*following, return_exceptions=True)
+        assert [type(each) for each in ended] == [asyncio.CancelledError] * 3
+    assert proxy.cuts > 0
+
+
+async def everything_happens(
+    view: Store, directory: Path, session_id: SessionId, chance: random.Random, steps: int = 60
+) -> None:
+    """Sessions come, change and go, and so do questions."""
+    box = QuestionBox(directory)
+    new = NewQuestionSet(questions=(Question(prompt="Which?", title="Choice"),), session_id=session_id)
+    answer = Answer(question_index=0, custom_text="This one")
+    made: list[Session] = []
+    pending: list[QuestionSet] = []
+    settled: list[QuestionSet] = []
+    for step in range(steps):
+        match chance.randrange(7):
+            case 0 if len(made) > 3:
+                await view.delete(made.pop(chance.randrange(len(made))).id)
+            case 1 | 2 if made:
+                await view.patch(chance.choice(made).id, SessionPatch(title=str(step)))
+            case 3 | 4:
+                pending.append(await box.ask(new))
+            case 5 if len(pending) > 1:
+                settled.append(await box.answer(pending.pop().id, [answer], by="ada", door="test"))
+            case 6 if len(settled) > 1:
+                shutil.rmtree(directory / settled.pop().id)
+            case _:
+                made.append(await view.create_session(NewSession(title=str(step))))
+    await view.create_session(NewSession(title=THE_END))
+
+
+async def polled(person: Person, path: str, shape: type[Any]) -> Any:
+    """The answer to a long poll, asked for again when the connection was cut."""
+    while True:
+        with suppress(httpx2.TransportError):
+            return decoded(await person.get(path), shape)
+
+
+async def test_a_question_that_is_asked_meanwhile_answers_a_long_poll(
+    served: Served, org: Organization, session: Session
+) -> None:
+    first = decoded(await org.ada.get("/api/events?wait=0"), shapes.ChangedEverything)
+    assert first.questions == shapes.ChangedQuestions(questions=(), gone=(), is_all=True)
+    path = f"/api/events?since={first.position}&questionsMark={first.questions_mark}"
+    nothing = decoded(await org.ada.get(f"{path}&wait=0"), shapes.ChangedEverything)
+    assert (nothing.questions, nothing.questions_mark) == (None, first.questions_mark)
+    waiting = asyncio.ensure_future(org.ada.get(f"{path}&wait=60"))
+    new = NewQuestionSet(questions=(Question(prompt="Which?", title="Choice"),), session_id=session.id)
+    asked = await QuestionBox(served.questions).ask(new)
+    news = decoded(await waiting, shapes.ChangedEverything)
+    assert [each.id for each in news.questions.questions] == [asked.id]
 
 
 async def test_a_client_survives_the_servers_death(tmp_path: Path, own_store: dict[str, str]) -> None:
@@ -314,7 +423,8 @@ async def test_everything_a_caller_may_see_is_one_feed(
         first = await anext(items)
         assert isinstance(first, shapes.ChangedSessions)
         assert (first.sessions, first.deleted) == ((), ())
-        assert await anext(items) == shapes.ChangedQuestions(questions=(), gone=())
+        nothing_asked = shapes.ChangedQuestions(questions=(), gone=(), is_all=True)
+        assert await anext(items) == nothing_asked
         await store.as_principal(other.ada.principal).create_session(NewSession())
         session = await view.create_session(NewSession(title="mine"))
 
@@ -322,10 +432,7 @@ async def test_everything_a_caller_may_see_is_one_feed(
             async with asyncio.timeout(SECONDS):
                 while True:
                     item = await anext(items)
-                    if isinstance(item, kind) and item not in (
-                        first,
-                        shapes.ChangedQuestions(questions=(), gone=()),
-                    ):
+                    if isinstance(item, kind) and item not in (first, nothing_asked):
                         return item
 
         assert [each.id for each in (await heard(shapes.ChangedSessions)).sessions] == [session.id]

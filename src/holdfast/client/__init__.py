@@ -7,13 +7,13 @@
             ...
 
 The feed comes back by itself when the connection or the server goes, and goes on where it was:
-whoever applies its items in order (`SessionCopy` does) has what the server has.
+whoever applies its items in order (`SessionCopy` and `EverythingCopy` do) has what the server has.
 """
 
 from __future__ import annotations
 
 from holdfast.client.client import Client
 from holdfast.client.connection import Refused, Unreachable
-from holdfast.client.following import SessionCopy
+from holdfast.client.following import EverythingCopy, SessionCopy
 
-__all__ = ["Client", "Refused", "SessionCopy", "Unreachable"]
+__all__ = ["Client", "EverythingCopy", "Refused", "SessionCopy", "Unreachable"]

@@ -371,7 +371,8 @@ class Client:
     ) -> AsyncGenerator[shapes.ChangedSessions | shapes.ChangedQuestions, None]:
         """Which sessions and questions change, of those that the caller may see.
 
-        Without `since`, the first item only says the position from which it goes on.
+        Without `since`, the first item only says the position from which it goes on. Question sets with
+        `is_all` are all there are: what is known besides went while nobody listened.
         """
         pauses = Pauses()
         while True:

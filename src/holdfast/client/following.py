@@ -41,6 +41,26 @@ class SessionCopy:
                 self.messages[delta.message_id] = longer
 
 
+class EverythingCopy:
+    """The sessions and question sets that a follower of everything knows."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, shapes.Session] = {}
+        self.questions: dict[str, shapes.QuestionSet] = {}
+
+    def apply(self, changed: shapes.ChangedSessions | shapes.ChangedQuestions) -> None:
+        """Take in the next item of the feed."""
+        if isinstance(changed, shapes.ChangedQuestions):
+            kept = {} if changed.is_all else self.questions
+            self.questions = kept | {each.id: each for each in changed.questions}
+            for set_id in changed.gone:
+                self.questions.pop(set_id, None)
+        else:
+            self.sessions |= {session.id: session for session in changed.sessions}
+            for session_id in changed.deleted:
+                self.sessions.pop(session_id, None)
+
+
 class Pauses:
     """How long to wait between connections that end."""
 

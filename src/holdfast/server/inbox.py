@@ -6,6 +6,7 @@ who may write in it. One that was asked outside of any session is for the person
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import aclosing, suppress
 
@@ -21,6 +22,8 @@ from holdfast.questions.wire import question_set_json
 from holdfast.server import shapes
 from holdfast.server.doorkeeper import Caller
 from holdfast.store.store import Store
+
+MARK_DIGITS = 16
 
 
 class Inbox:
@@ -61,20 +64,28 @@ class Inbox:
     ) -> AsyncGenerator[shapes.ChangedQuestions, None]:
         """The sets that are there, then those that come, change and go."""
         known: set[str] = set()
+        first = True
         async with aclosing(self._box.changes()) as changes:
             async for changed in changes:
                 present: list[QuestionSet] = []
-                gone: list[str] = []
                 for set_id in sorted(changed):
-                    try:
+                    with suppress(HoldfastError):  # it went, or another program left it damaged
                         present.append(await self._box.get(set_id))
-                    except HoldfastError:  # it went, or another program left it damaged
-                        gone.append(set_id)
                 shown = await _visible(view, principal, present)
-                lost = [set_id for set_id in gone if set_id in known]
-                known = known.difference(lost).union(each.id for each in shown)
-                if shown or lost:
-                    yield shapes.ChangedQuestions(questions=as_shapes(shown), gone=tuple(lost))
+                visible = {each.id for each in shown}
+                lost = (known & changed) - visible
+                known = (known - lost) | visible
+                if shown or lost or first:
+                    yield shapes.ChangedQuestions(
+                        questions=as_shapes(shown), gone=tuple(sorted(lost)), is_all=first
+                    )
+                first = False
+
+    async def now(self, view: Store, principal: Principal) -> tuple[shapes.ChangedQuestions, str]:
+        """The sets that are there, and a mark that is another one as soon as any of them is."""
+        there = as_shapes(await self.list(view, principal))
+        mark = hashlib.sha256(msgspec.json.encode(there)).hexdigest()[:MARK_DIGITS]
+        return shapes.ChangedQuestions(questions=there, gone=(), is_all=True), mark
 
     async def _admit(self, view: Store, principal: Principal, set_id: str) -> None:
         question_set = await self.get(view, principal, set_id)

@@ -18,10 +18,10 @@ from holdfast.model.ids import SessionId
 from holdfast.model.session import Session
 from holdfast.server.doorkeeper import Caller, Doorkeeper
 from holdfast.server.hub import Channel, Hub, listing_frame, questions_frame, session_frame
-from holdfast.server.inbox import Inbox, as_shapes
-from holdfast.server.shapes import ChangedQuestions
+from holdfast.server.inbox import Inbox
+from holdfast.server.shapes import ChangedEverything, ChangedSessions
 from holdfast.store.feed import PAGE
-from holdfast.store.options import ChangedSessions, Changes
+from holdfast.store.options import Changes
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.server")
@@ -139,21 +139,32 @@ class Feeds:
             await self._doorkeeper.readmit(caller)
             return changes
 
-    async def wait_for_listing(
-        self, view: Store, caller: Caller, since: int, seconds: float
-    ) -> ChangedSessions:
-        """Which sessions changed after a position, once some have, or when the time is over."""
-        async with self._hub.listing(caller.principal) as channel:
+    async def wait_for_everything(
+        self, view: Store, caller: Caller, since: int, mark: str | None, seconds: float
+    ) -> ChangedEverything:
+        """Which sessions changed after a position, and which question sets there are if they changed.
+
+        Once something has, or when the time is over. Without a mark, the sets of now are known and told.
+        """
+        who = caller.principal
+        async with self._hub.listing(who) as channel:
             number = channel.last
             changed = await view.changed_sessions(since, limit=PAGE)
+            asked, marked = await self._inbox.now(view, who)
+            known = mark or marked
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    while channel.is_open and not changed.sessions and not changed.deleted:
+                    while channel.is_open and not (changed.sessions or changed.deleted or marked != known):
                         await channel.news(number)
                         number = channel.last
                         changed = await view.changed_sessions(since, limit=PAGE)
+                        asked, marked = await self._inbox.now(view, who)
             await self._doorkeeper.readmit(caller)
-            return changed
+            return ChangedEverything(
+                **msgspec.structs.asdict(ChangedSessions.of(changed)),
+                questions=None if marked == mark else asked,
+                questions_mark=marked,
+            )
 
     async def _heard(
         self, channel: Channel, view: Store, caller: Caller, session_id: SessionId, since: int
@@ -188,8 +199,8 @@ class Feeds:
                 more, place.at = changed.more, changed.position
                 if changed.sessions or changed.deleted:
                     yield listing_frame(changed).data
-            asked = await self._inbox.list(view, caller.principal)
-            yield questions_frame(ChangedQuestions(questions=as_shapes(asked), gone=())).data
+            asked, _ = await self._inbox.now(view, caller.principal)
+            yield questions_frame(asked).data
             async with aclosing(self._live(channel, place, caller)) as live:
                 async for piece in live:
                     yield piece

@@ -10,6 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.server import shapes
+from holdfast.server.inbox import MARK_DIGITS
 from holdfast.server.routes.common import (
     MAX_INT,
     CallerOf,
@@ -60,7 +61,14 @@ class Since(Query):
     ) = None
 
 
-def _described(shape: type[shapes.Changes] | type[shapes.ChangedSessions]) -> dict[int | str, dict[str, Any]]:
+class SinceMark(Since):
+    questions_mark: Annotated[str, Field(pattern=f"^[0-9a-f]{{{MARK_DIGITS}}}$")] | None = None
+    """The `questionsMark` of the answer before, with `wait`: then only other question sets are news."""
+
+
+def _described(
+    shape: type[shapes.Changes] | type[shapes.ChangedEverything],
+) -> dict[int | str, dict[str, Any]]:
     described = answers(shape, 200, 404, 409, 503)
     described[200]["content"][MEDIA_TYPE] = {"schema": EVENT}
     return described
@@ -92,9 +100,9 @@ async def follow_session(
     return EventStream(parts.feeds.session(view, caller, session, since))
 
 
-@router.get("/api/events", responses=_described(shapes.ChangedSessions))
+@router.get("/api/events", responses=_described(shapes.ChangedEverything))
 async def follow_everything(
-    wanted: Annotated[Since, QueryOf()],
+    wanted: Annotated[SinceMark, QueryOf()],
     request: Request,
     parts: PartsOf,
     caller: CallerOf,
@@ -104,7 +112,8 @@ async def follow_everything(
     """Which sessions changed, and which questions, of those that the caller may see.
 
     Events called `sessions` have a position as their id; without one to go on from, the first gives
-    the position of now. Events called `questions` say which question sets came, changed or are gone.
+    the position of now. Events called `questions` say which question sets came, changed or are gone;
+    one with `isAll` names every set there is. The first of a connection does.
     """
     since = _since(wanted, last_event_id)
     position = await view.position()
@@ -112,9 +121,8 @@ async def follow_everything(
         raise RevisionAhead(since, position)
     if wanted.wait is not None:
         known = position if since is None else since
-        waiting = parts.feeds.wait_for_listing(view, caller, known, wanted.wait)
-        changed = await while_listening(request.receive, waiting)
-        return rendered(shapes.ChangedSessions.of(changed))
+        waiting = parts.feeds.wait_for_everything(view, caller, known, wanted.questions_mark, wanted.wait)
+        return rendered(await while_listening(request.receive, waiting))
     return EventStream(parts.feeds.listing(view, caller, since))
 
 

@@ -21,7 +21,7 @@ from holdfast.server.shapes.access import (
     Token,
     Tokens,
 )
-from holdfast.server.shapes.changes import Changes
+from holdfast.server.shapes.changes import ChangedEverything, Changes
 from holdfast.server.shapes.compactions import (
     Compacted,
     Compaction,
@@ -52,6 +52,7 @@ __all__ = [
     "Answer",
     "Audit",
     "AuditEntry",
+    "ChangedEverything",
     "ChangedQuestions",
     "ChangedSessions",
     "Changes",
@@ -91,6 +92,7 @@ __all__ = [
 PUBLISHED = (
     *(Repo, Message, Session, Turn, TurnSummary, Compaction, Delta, Changes, ChangedSessions, SessionPage),
     *(MessagePage, Repos, Turns, Accepted, QuestionSet, QuestionSets, ChangedQuestions, Token, NewToken),
+    ChangedEverything,
     *(
         RenderedTexts,
         Compactions,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from holdfast.server.shapes.compactions import Compaction
 from holdfast.server.shapes.messages import Delta, Message
-from holdfast.server.shapes.sessions import Session
+from holdfast.server.shapes.questions import ChangedQuestions
+from holdfast.server.shapes.sessions import ChangedSessions, Session
 from holdfast.server.shapes.shape import Shape
 from holdfast.server.shapes.turns import Turn
 from holdfast.store import options
@@ -34,3 +35,11 @@ class Changes(Shape, frozen=True, kw_only=True):
             rev=changes.rev,
             more=changes.more,
         )
+
+
+class ChangedEverything(ChangedSessions, frozen=True, kw_only=True):
+    """Which of the caller's sessions changed after a position, and the question sets if any of them did."""
+
+    questions: ChangedQuestions | None = None
+    questions_mark: str
+    """What to send next time, so that only other sets are news."""

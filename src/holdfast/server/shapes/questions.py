@@ -56,3 +56,5 @@ class ChangedQuestions(Shape, frozen=True, kw_only=True):
 
     questions: tuple[QuestionSet, ...]
     gone: tuple[str, ...]
+    is_all: bool = False
+    """Whether these are all there are: whatever else a client knows is gone too."""

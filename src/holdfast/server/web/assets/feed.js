@@ -49,11 +49,11 @@ export class Feed {
   /**
    * `listeners` maps names of events to functions that are given their data, and `ask` the same names
    * to requests that are answered with it, made `every` so many milliseconds without a line. `since`
-   * says where to go on. `opened` is called at each new beginning, `lost` when the server has not what
-   * was seen here (it is another one, or an older state of it), `signedOut` when it does not know us.
+   * says where to go on. `lost` is called when the server has not what was seen here (it is another one,
+   * or an older state of it), `signedOut` when it does not know us.
    */
-  constructor(path, { since, listeners, ask, every, opened = () => {}, lost, signedOut, inBackground }) {
-    Object.assign(this, { path, since, listeners, ask, every, opened, lost, signedOut, inBackground });
+  constructor(path, { since, listeners, ask, every, lost, signedOut, inBackground }) {
+    Object.assign(this, { path, since, listeners, ask, every, lost, signedOut, inBackground });
     feeds.add(this);
     this.adjust();
   }
@@ -104,7 +104,6 @@ export class Feed {
     source.onopen = () => {
       this.#expectMore();
       this.#found();
-      this.opened();
     };
     source.onerror = () => {
       this.#again();
@@ -141,7 +140,6 @@ export class Feed {
     const isAll = !news.some(({ more }) => more);
     this.#timer = setTimeout(() => this.#open(), isAll ? this.every : 0);
     this.#found();
-    this.opened();
     names.forEach((name, number) => this.listeners[name](news[number]));
   }
 

@@ -82,28 +82,24 @@ class Store extends EventTarget {
   }
 
   #follow() {
-    let fresh = false;
     this.#feed = new Feed("/api/events", {
       inBackground: true,
       since: () => this.#position,
       every: 3000,
       ask: {
         sessions: () => get("/api/events", { since: this.#position, wait: 0 }),
-        questions: async () => ({ ...(await get("/api/questions")), gone: [] }),
+        questions: async () => ({ ...(await get("/api/questions")), gone: [], isAll: true }),
       },
-      opened: () => (fresh = true),
       listeners: {
         sessions: ({ sessions, deleted, position }) => {
           this.#position = position;
           this.putSessions(sessions);
           this.dropSessions(deleted);
         },
-        questions: ({ questions, gone }) => {
-          if (fresh) {
-            // The first event of a connection has every set: what it does not name is no more.
+        questions: ({ questions, gone, isAll }) => {
+          if (isAll) {
             const named = new Set(questions.map(({ id }) => id));
             gone = [...this.questions.keys()].filter((id) => !named.has(id));
-            fresh = false;
           }
           this.knowsQuestions = true;
           gone.forEach((id) => this.questions.delete(id));
