@@ -119,11 +119,18 @@ async def test_a_rerun_reads_the_files_of_the_repository_again(executing: Served
     assert (await owner.get(path)).json() == before
 
 
-@pytest.mark.parametrize("path", ["../../stderr", "/etc/passwd"])
-async def test_no_file_outside_the_repository_is_read(owner: Person, path: str) -> None:
-    asked = {"clientType": "thick", "repo": "project", "activeFiles": [{"path": path}]}
-    response = await owner.post(EXECUTE, {"instruction": "Look", **asked})
-    assert problem(response)["code"] == "invalid_input"
+async def test_no_file_outside_the_repository_is_read(owner: Person) -> None:
+    done = await execute(owner, "Look")
+    rerun = f"/api/sessions/{done['sessionId']}/turns/{done['turnId']}/rerun"
+    for route in (EXECUTE, rerun):
+        for path, code in (("/etc/passwd", "invalid_input"), ("../../stderr", "path_traversal")):
+            refused = problem(
+                await owner.post(route, {"instruction": "Look", "activeFiles": [{"path": path}]})
+            )
+            assert refused["code"] == code
+            assert len(refused["detail"]) < 200
+        denied = (await owner.get("/api/audit?limit=1")).json()["entries"][0]
+        assert (denied["subject"], denied["detail"]["code"]) == (route, "path_traversal")
 
 
 async def test_a_link_out_of_the_repository_is_not_followed(executing: Served, owner: Person) -> None:

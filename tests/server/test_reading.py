@@ -168,5 +168,9 @@ async def test_a_repository_is_made_where_nothing_is_and_found_by_a_scan(
     found = decoded(await org.ada.post("/api/repos/scan"), shapes.Repos).repos
     assert created.id in [repo.id for repo in found]
     assert problem(await org.ada.post("/api/repos", {"name": "fresh"}))["code"] == "path_taken"
-    for name in ("../out", ".hidden", "a/b", ""):
-        assert problem(await org.ada.post("/api/repos", {"name": name}))["status"] == 400
+    for name in (".hidden", "a/b", ""):
+        refused = problem(await org.ada.post("/api/repos", {"name": name}))
+        assert (refused["status"], refused["detail"].split(" is ")[0]) == (400, "A repository's name")
+    assert problem(await org.ada.post("/api/repos", {"name": "../out"}))["code"] == "path_traversal"
+    (denied, *_) = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
+    assert (denied.user, denied.outcome, denied.detail["code"]) == ("ada", "denied", "path_traversal")

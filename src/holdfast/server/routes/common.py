@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from holdfast.errors import AccessDenied
 from holdfast.server.doorkeeper import Caller
+from holdfast.server.gate import Traversal
 from holdfast.server.parts import Parts
 from holdfast.server.problems import MEDIA_TYPE as PROBLEM_TYPE
 from holdfast.server.problems import UUID as UUID
@@ -102,6 +103,13 @@ def one_or_more(choices: Iterable[str]) -> str:
     """The pattern of a list of choices with commas between them."""
     each = "|".join(choices)
     return f"^({each})(,({each}))*$"
+
+
+def not_upwards(path: str) -> str:
+    """`path`, unless it would lead out of the place it begins in: that is denied, and kept on record."""
+    if ".." in path.replace("\\", "/").split("/"):
+        raise Traversal(f"{ascii(path[:80])} must not lead out of the place it begins in.")
+    return path
 
 
 def rendered(shape: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Header
 from fastapi import Query as QueryOf
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from holdfast.errors import HoldfastError
@@ -19,7 +19,7 @@ from holdfast.execution.input import MAX_FILES, ActiveFile, normalized
 from holdfast.execution.reading import SummaryPage, summaries
 from holdfast.execution.replay import Replay, replay
 from holdfast.model.ids import SessionId, TurnId
-from holdfast.model.path import MAX_PATH, MAX_STEP
+from holdfast.model.path import MAX_PATH, MAX_STEP, relative_path
 from holdfast.server import shapes
 from holdfast.server.hub import HEARTBEAT, HEARTBEAT_SECONDS
 from holdfast.server.problems import problem_of
@@ -36,6 +36,7 @@ from holdfast.server.routes.common import (
     TurnPath,
     View,
     answers,
+    not_upwards,
     rendered,
 )
 from holdfast.server.routes.route import Route
@@ -51,13 +52,22 @@ LAST_INDEX = 99999
 """The index of the last line of a stream of lines, by which clients know it."""
 
 
+def _file_path(path: str) -> str:
+    return relative_path(not_upwards(path))
+
+
 _REST = rf"[^/\\\x00-\x1f\x7f]{{0,{MAX_STEP - 3}}}"
 _NAME = rf"[^/\\.\x00-\x1f\x7f]{_REST}"
 _FIRST = rf"([A-Za-z]([^:/\\\x00-\x1f\x7f]{_REST})?|[^A-Za-z/\\.\x00-\x1f\x7f]{_REST}|\.{{1,2}}{_NAME})"
 """The first step of a path: `C:` would be a drive."""
 
 Instruction = Annotated[str, Field(pattern=r"^\s*[^\s\x00][^\x00]*$", examples=["What is this about?"])]
-FilePath = Annotated[str, Field(pattern=rf"^{_FIRST}(/\.{{0,2}}{_NAME})*$", max_length=MAX_PATH)]
+FilePath = Annotated[
+    str,
+    AfterValidator(_file_path),
+    # Only described: what a client is told should be a sentence.
+    Field(json_schema_extra={"pattern": rf"^{_FIRST}(/\.{{0,2}}{_NAME})*$", "maxLength": MAX_PATH}),
+]
 
 
 class File(Body):

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
+from holdfast.errors import InvalidInput
 from holdfast.server import shapes
-from holdfast.server.routes.common import Body, PartsOf, View, answers, rendered
+from holdfast.server.routes.common import Body, PartsOf, View, answers, not_upwards, rendered
 from holdfast.server.routes.route import Route
 
 router = APIRouter(prefix="/api", tags=["repositories"], route_class=Route)
 
 
+NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+def _repo_name(name: str) -> str:
+    if not re.fullmatch(NAME, not_upwards(name)):
+        raise InvalidInput(
+            "A repository's name is 1 to 64 letters, digits, dots, hyphens and underscores, and begins with "
+            "a letter or a digit."
+        )
+    return name
+
+
 class NewRepo(Body):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", examples=["notes"])]
+    name: Annotated[
+        str,
+        AfterValidator(_repo_name),
+        Field(json_schema_extra={"pattern": NAME}, examples=["notes"]),
+    ]
 
 
 @router.get("/repos", responses=answers(shapes.Repos))
