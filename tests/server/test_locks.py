@@ -13,11 +13,11 @@ import pytest
 
 from holdfast import Message, NewSession, Session, SessionPatch, Store
 from holdfast.model.principal import LOCAL
-from holdfast.model.question import NewQuestionSet, Option, Question
+from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
 from tests.agents.worlds import until
-from tests.server.servers import Organization, Person, Served, decoded, problem
+from tests.server.servers import Organization, Person, Served, decoded, owner_of, problem
 
 ANY_ID = "01a1e252-d321-7308-bdae-db93e6f71518"
 
@@ -452,7 +452,12 @@ async def test_questions_are_seen_and_answered_by_those_of_their_session(
     assert (answered.status, answered.answered_by, answered.answered_from) == ("completed", "ada", "http")
     late = await org.admin.post(f"{path}/reject", {"reason": "no"})
     assert (problem(late)["code"], problem(late)["status"]) == ("already_settled", 409)
-    assert "question.answer" in [e["action"] for e in (await org.admin.get("/api/audit")).json()["entries"]]
+    entries = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
+    (decided,) = [entry for entry in entries if entry.action == "question.answer"]
+    assert decided.detail["answers"] == [{"question": "Choice", "chosen": ["a"]}]
+    denied = [entry for entry in entries if entry.outcome == "denied"]
+    assert {(entry.user, entry.detail["code"]) for entry in denied} == {("bob", "question_set_not_found")}
+    assert len(denied) == 4
     owner = Person(served.url, LOCAL, served.presence.token)
     carol = (await owner.post("/api/tokens", {"user": "carol"})).json()["secret"]
     guest = Person(served.url, LOCAL, carol)  # a member of the same organization, and not at this machine
@@ -460,6 +465,42 @@ async def test_questions_are_seen_and_answered_by_those_of_their_session(
     assert problem(await guest.post(f"/api/questions/{machines.id}/answer", body))["status"] == 404
     rejected = await owner.post(f"/api/questions/{machines.id}/reject", {"reason": "not now"})
     assert rejected.json()["rejectionReason"] == "not now"
+
+
+async def test_what_is_decided_at_another_door_is_on_record_too(
+    served: Served, org: Organization, session: Session
+) -> None:
+    box = QuestionBox(served.questions)
+    asked = await box.ask(
+        NewQuestionSet(questions=(Question(prompt="Which?", title="Choice"),), session_id=session.id)
+    )
+    answer = Answer(question_index=0, custom_text="x" * 1000)
+    await box.answer(asked.id, [answer], by="ada", door="cli")
+
+    async def is_on_record() -> bool:
+        entries = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
+        return [(each.user, each.action, each.detail["door"], each.subject) for each in entries] == [
+            ("ada", "question.answer", "cli", asked.id)
+        ]
+
+    await until(is_on_record)
+
+
+async def test_a_guessed_sign_in_code_is_on_record(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.start()
+    try:
+        async with httpx2.AsyncClient(base_url=served.url) as browser:
+            for accept in ("text/html", "application/json"):
+                await browser.get("/sign-in?code=guessed", headers={"Accept": accept})
+
+        async def is_on_record() -> bool:
+            entries = decoded(await owner_of(served).get("/api/audit"), shapes.Audit).entries
+            return [(each.user, each.subject) for each in entries] == [("nobody", "/sign-in")] * 2
+
+        await until(is_on_record)
+    finally:
+        served.stop()
 
 
 async def test_what_a_person_sent_is_kept_for_nobody_else(store: Store, org: Organization) -> None:

@@ -19,6 +19,7 @@ from holdfast.model.ids import SessionId
 from holdfast.model.principal import LOCAL, Principal
 from holdfast.server.doorkeeper import COOKIE, Caller, Doorkeeper, Unauthenticated
 from holdfast.server.hub import Closing
+from holdfast.server.inbox import HiddenQuestionSet
 from holdfast.server.jwt import InvalidJwt
 from holdfast.server.limits import RateLimit
 from holdfast.server.problems import problem_of, unexpected
@@ -145,8 +146,8 @@ class Gate:
                 await problem_of(Closing())(scope, receive, secured)
             return
         error = scope.get("holdfast.error")
-        if isinstance(error, SessionNotFound):  # only now: how long the answer took must not tell
-            await self._note(scope, error)
+        if isinstance(error, SessionNotFound | HiddenQuestionSet | Unauthenticated):
+            await self._note(scope, error)  # only now: how long the answer took must not tell
 
     def _recorded(self, scope: Scope, send: Send) -> Send:
         """A denial is on record before it is answered."""
@@ -229,7 +230,8 @@ class Gate:
         headers = dict(scope["headers"])
         caller: Caller | None = scope.get("holdfast.caller")
         strange = isinstance(refusal, Unauthenticated | InvalidJwt)
-        if strange and b"authorization" not in headers and b"cookie" not in headers:
+        guessed = b"authorization" in headers or b"cookie" in headers or scope["path"] == SIGN_IN
+        if strange and not guessed:
             return  # nobody in particular, who tried nothing
         if not strange and not await self._is_denial(refusal):
             return
@@ -250,6 +252,8 @@ class Gate:
                 await self._store.as_system().get_session(SessionId(refusal.session))
             except HoldfastError:
                 return False  # nobody has it
+            return True
+        if isinstance(refusal, HiddenQuestionSet):
             return True
         return isinstance(refusal, AccessDenied) and not refusal.on_record
 

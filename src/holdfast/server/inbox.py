@@ -7,6 +7,7 @@ who may write in it. One that was asked outside of any session is for the person
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import aclosing, suppress
 
@@ -23,7 +24,18 @@ from holdfast.server import shapes
 from holdfast.server.doorkeeper import Caller
 from holdfast.store.store import Store
 
+log = logging.getLogger("holdfast.server")
+
 MARK_DIGITS = 16
+
+OUR_DOORS = ("http", "web")
+
+MAX_TOLD = 200
+"""Characters of an answer that the audit log keeps."""
+
+
+class HiddenQuestionSet(QuestionSetNotFound):
+    """It is there, and this caller is told that it is not."""
 
 
 class Inbox:
@@ -40,9 +52,12 @@ class Inbox:
         return await _visible(view, principal, await self._box.list(status))
 
     async def get(self, view: Store, principal: Principal, set_id: str) -> QuestionSet:
-        question_set = await self._box.get(set_id)
+        try:
+            question_set = await self._box.get(set_id)
+        except QuestionSetNotFound:
+            raise QuestionSetNotFound(set_id, "Question set") from None
         if not await _visible(view, principal, [question_set]):
-            raise QuestionSetNotFound(set_id)
+            raise HiddenQuestionSet(set_id, "Question set")
         return question_set
 
     async def answer(
@@ -50,14 +65,35 @@ class Inbox:
     ) -> QuestionSet:
         await self._admit(view, caller.principal, set_id)
         settled = await self._box.answer(set_id, answers, by=caller.principal.user, door=caller.door)
-        await view.audit("question.answer", "done", subject=settled.id, detail=_about(settled))
+        await _record(view, settled)
         return settled
 
     async def reject(self, view: Store, caller: Caller, set_id: str, reason: str | None) -> QuestionSet:
         await self._admit(view, caller.principal, set_id)
         settled = await self._box.reject(set_id, reason, by=caller.principal.user, door=caller.door)
-        await view.audit("question.reject", "done", subject=settled.id, detail=_about(settled))
+        await _record(view, settled)
         return settled
+
+    async def record_others(self, store: Store) -> None:
+        """Keep in the audit log what people decide through the files, as in a terminal. It never ends."""
+        settled: set[str] | None = None
+        async with aclosing(self._box.changes()) as changes:
+            async for changed in changes:
+                found = [each for set_id in changed if (each := await self._settled(set_id))]
+                for each in found:
+                    is_new = settled is not None and each.id not in settled
+                    if is_new and each.answered_from not in OUR_DOORS:
+                        try:
+                            await _record(await _answerers_view(store, each), each)
+                        except HoldfastError as error:
+                            log.error("the answer to question set %s is not on record: %s", each.id, error)
+                settled = ((settled or set()) - changed).union(each.id for each in found)
+
+    async def _settled(self, set_id: str) -> QuestionSet | None:
+        with suppress(HoldfastError):  # it went, or another program left it damaged
+            found = await self._box.get(set_id)
+            return found if found.is_settled else None
+        return None
 
     async def changes(
         self, view: Store, principal: Principal
@@ -127,8 +163,37 @@ async def _session_of(view: Store, question_set: QuestionSet) -> Session | None:
     return None
 
 
-def _about(question_set: QuestionSet) -> dict[str, object]:
-    about: dict[str, object] = {"kind": question_set.kind.value, "door": question_set.answered_from}
-    if question_set.session_id is not None:
-        about["session"] = question_set.session_id
-    return about
+async def _answerers_view(store: Store, settled: QuestionSet) -> Store:
+    """The store as whoever answered sees it, in the organization whose session asked."""
+    session = await _session_of(store.as_system(), settled)
+    organization = session.organization if session else LOCAL.organization
+    return store.as_principal(Principal(organization, settled.answered_by or LOCAL.user))
+
+
+async def _record(view: Store, settled: QuestionSet) -> None:
+    about: dict[str, object] = {"kind": settled.kind.value, "door": settled.answered_from}
+    if settled.session_id is not None:
+        about["session"] = settled.session_id
+    if settled.status is QuestionStatus.REJECTED:
+        await view.audit(
+            "question.reject",
+            "done",
+            subject=settled.id,
+            detail=about | {"reason": _short(settled.rejection_reason or "")},
+        )
+    else:
+        about["answers"] = [_chosen(settled, answer) for answer in settled.answers or ()]
+        await view.audit("question.answer", "done", subject=settled.id, detail=about)
+
+
+def _chosen(settled: QuestionSet, answer: Answer) -> dict[str, object]:
+    question = settled.questions[answer.question_index]
+    chosen = [answer.selected_option, *(answer.selected_options or ()), answer.custom_text]
+    return {
+        "question": _short(question.title or question.prompt),
+        "chosen": [_short(each) for each in chosen if each is not None],
+    }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_TOLD else f"{text[:MAX_TOLD]}…"

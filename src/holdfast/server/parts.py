@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
         renderer = Renderer()
         hub = Hub(store, inbox, metrics.published)
         doorkeeper = Doorkeeper(store, jwt=_jwt(settings.server), everybody=None if auth else LOCAL)
+        recording = asyncio.create_task(inbox.record_others(store), name="holdfast-inbox")
         try:
             yield Parts(
                 settings=settings,
@@ -75,6 +77,8 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
                 metrics=metrics,
             )
         finally:
+            recording.cancel()
+            await asyncio.wait([recording])
             renderer.close()
             await hub.close()
 

@@ -114,9 +114,10 @@ async def sign_in(wanted: Annotated[SignIn, QueryOf()], request: Request, parts:
     where the code was used, and elsewhere says how to come in."""
     try:
         principal, secret = await parts.doorkeeper.redeem(wanted.code)
-    except Unauthenticated:
+    except Unauthenticated as refusal:
         if "text/html" not in request.headers.get("accept", ""):
             raise
+        request.scope["holdfast.error"] = refusal
         return RedirectResponse("/", status_code=303)
     await parts.store.as_principal(principal).audit("sign_in", "done")
     response = RedirectResponse("/", status_code=303)

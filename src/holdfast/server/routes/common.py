@@ -108,7 +108,7 @@ def one_or_more(choices: Iterable[str]) -> str:
 def not_upwards(path: str) -> str:
     """`path`, unless it would lead out of the place it begins in: that is denied, and kept on record."""
     if ".." in path.replace("\\", "/").split("/"):
-        raise Traversal(f"{ascii(path[:80])} must not lead out of the place it begins in.")
+        raise Traversal(f"{path[:80]!a} must not lead out of the place it begins in.")
     return path
 
 
