@@ -72,8 +72,7 @@ async def test_a_command_is_judged_line_by_line_and_nothing_hides_in_it(
         await scenes.asked(box, session, served.workspace / "atlas", scenes.run(command))
     page = await visitor.open("#/inbox")
     shown = page.locator(".question.pending")
-    command = shown.nth(0).locator("pre.command")
-    assert await command.inner_text() == lines
+    assert await shown.nth(0).locator("pre.command").inner_text() == lines
     await expect(shown.nth(1)).to_contain_text("echo ⟨U+202E⟩/ fr- mr⟨U+200B⟩⟨U+0007⟩")
 
 

@@ -251,6 +251,54 @@ async def test_a_change_of_a_file_is_shown_side_by_side_where_there_is_room(
     assert old["y"] < new["y"]
 
 
+async def test_a_change_all_over_a_large_file_is_found_line_by_line(visitor: Visitor, store: Store) -> None:
+    old = [f"value_{number} = {number}" for number in range(10_000)]
+    new = [f"{line}  # checked" if number % 10 == 0 else line for number, line in enumerate(old)]
+    diff = await changed(visitor, store, "\n".join(old), "\n".join(new))
+    await expect(diff.locator(".counts")).to_have_text("too different to compare exactly: at most+1000−1000")
+    assert await diff.locator(".line").count() < 2000
+    await diff.get_by_role("button", name="Show all").click()
+    await expect(diff.locator(".added")).to_have_count(1000)
+
+
+async def test_texts_that_have_nothing_in_common_are_said_to_be_replaced(
+    visitor: Visitor, store: Store
+) -> None:
+    old, new = ("\n".join(f"{word} {number}" for number in range(1500)) for word in ("old", "new"))
+    diff = await changed(visitor, store, old, new)
+    await expect(diff.locator(".counts")).to_have_text("+1500−1500")
+
+
+async def test_a_change_of_the_last_newline_alone_is_seen(visitor: Visitor, store: Store) -> None:
+    diff = await changed(visitor, store, "one\ntwo", "one\ntwo\n")
+    await expect(diff.locator(".counts")).to_have_text("+1−1")
+    await expect(diff.locator(".removed")).to_contain_text("No newline at the end of the file")
+
+
+async def test_a_narrow_change_tells_old_from_new_numbers(visitor: Visitor, store: Store) -> None:
+    diff = await changed(visitor, store, "one\ntwo\nthree\n", "zero\none\nthree\n")
+    await diff.page.set_viewport_size({"width": 400, "height": 800})
+    numbers = "lines => lines.map(each => getComputedStyle(each, '::before').content)"
+    assert await diff.locator(".line:visible").evaluate_all(numbers) == ['"  1"', '"1 2"', '"2  "', '"3 3"']
+
+
+async def test_a_change_side_by_side_takes_the_room_of_a_wide_screen(visitor: Visitor, store: Store) -> None:
+    diff = await changed(visitor, store, "one\n", "two\n")
+    await diff.page.set_viewport_size({"width": 1920, "height": 1000})
+    box, prompt = await box_of(diff), await box_of(diff.page.locator(".composer"))
+    assert box["width"] > prompt["width"] + 200
+    assert box["x"] > 0
+
+
+async def changed(visitor: Visitor, store: Store, old: str, new: str) -> Locator:
+    """The change of a file from one text to another, as a session shows it."""
+    session = await store.create_session(NewSession(title="Changing"))
+    content = ({"type": "diff", "path": "file.py", "oldText": old, "newText": new},)
+    await store.append_messages(session.id, [scenes.tool("Edit", "edit", "call-1", content=content)])
+    page = await visitor.open(f"#/sessions/{session.id}")
+    return page.get_by_role("figure", name="Change of file.py")
+
+
 async def test_a_fold_stands_for_its_originals_until_it_is_unfolded(visitor: Visitor, store: Store) -> None:
     session = await scenes.folded(store)
     page = await visitor.open(f"#/sessions/{session.id}")
