@@ -4,21 +4,24 @@ import { execute, instruct, post } from "./api.js";
 import { filters, go, sessionHref } from "./address.js";
 import { dialog } from "./dialog.js";
 import { button, h } from "./dom.js";
-import { keepDraft } from "./draft.js";
+import { draftOf, keepDraft } from "./draft.js";
 import { store } from "./store.js";
 import { toast } from "./toast.js";
 
 const LAST_AGENT = "last agent";
 const MODEL = "model ";
+const DRAFT = "of a new session";
 
 export function newSession() {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const repos = h("select", { id: "repo" });
-  const agents = h("div", { class: "agents", role: "radiogroup", "aria-label": "Agent" }, choices());
+  const agents = h("div", { role: "radiogroup", "aria-label": "Agent" }, choices());
   const about = aboutField();
   const prompt = h("textarea", {
     id: "first-prompt",
     rows: 4,
+    value: draftOf(DRAFT),
+    oninput: () => keepDraft(DRAFT, prompt.value),
   });
   const start = h("button", { type: "submit", class: "button primary" }, "Start");
   const say = (sentence) => {
@@ -53,6 +56,7 @@ export function newSession() {
         ? withModel(chosen.slice(MODEL.length), about.chosen(), repos.value, text)
         : withAgent(chosen, repos.value, text));
       localStorage.setItem(LAST_AGENT, chosen);
+      keepDraft(DRAFT, "");
       shown.close();
       go(sessionHref(id));
     } catch (refusal) {
@@ -147,21 +151,30 @@ function fillRepos(repos) {
   if (store.repos.has(wanted)) repos.value = wanted;
 }
 
-/** Those that can be started first; the others say what they need. */
+/** Those that can be started; the others unfold, and say what they need. */
 function choices() {
   const all = [...store.agents.map(agentChoice), ...store.contexts.map(modelChoice)];
-  const sorted = all.sort((a, b) => b.isReady - a.isReady);
-  const ready = sorted.filter(({ isReady }) => isReady).map(({ value }) => value);
+  const ready = all.filter(({ isReady }) => isReady);
+  const missing = all.filter(({ isReady }) => !isReady);
   const last = localStorage.getItem(LAST_AGENT);
-  const chosen = ready.includes(last) ? last : ready[0];
-  return sorted.map(({ value, name, isReady, about }) =>
+  const chosen = ready.find(({ value }) => value === last) ?? ready[0];
+  const choice = ({ value, name, isReady, about }) =>
     h(
       "label",
       { class: isReady ? "agent" : "agent missing" },
-      h("input", { type: "radio", name: "agent", value, disabled: !isReady, checked: value === chosen }),
+      h("input", { type: "radio", name: "agent", value, disabled: !isReady, checked: value === chosen?.value }),
       h("span", {}, h("strong", {}, name), h("small", {}, about)),
-    ),
-  );
+    );
+  return [
+    h("div", { class: "agents" }, ready.map(choice)),
+    missing.length > 0 &&
+      h(
+        "details",
+        { open: !ready.length },
+        h("summary", { class: "muted small" }, `${missing.length} more, and how to get them`),
+        h("div", { class: "agents" }, missing.map(choice)),
+      ),
+  ];
 }
 
 function agentChoice({ name, installed, install }) {

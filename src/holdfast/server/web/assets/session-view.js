@@ -165,7 +165,7 @@ export class SessionView {
     const suggestions = SUGGESTIONS.map(({ label, sentence, prompt }) =>
       h(
         "button",
-        { type: "button", class: "suggestion", onclick: () => this.composer.prompt(prompt) },
+        { type: "button", class: "suggestion", onclick: () => this.#suggested(prompt) },
         h("strong", {}, label),
         h("span", {}, sentence),
       ),
@@ -181,6 +181,14 @@ export class SessionView {
       ),
       ...(isDemo ? [h("div", { class: "suggestions" }, suggestions)] : []),
     );
+  }
+
+  /** Send what was suggested, once, however often it is clicked. */
+  async #suggested(prompt) {
+    const all = this.empty.querySelectorAll(".suggestion");
+    all.forEach((each) => (each.disabled = true));
+    if (await this.composer.prompt(prompt)) return;
+    all.forEach((each) => (each.disabled = false));
   }
 
   /** Have the agent take a setting; whether it did. */
