@@ -8,11 +8,21 @@ from playwright.async_api import Page, Route, expect
 
 from holdfast import Message, NewSession, Role, Session, Store
 from holdfast.model.content import QuestionContent
-from holdfast.model.question import Answer, QuestionStatus
+from holdfast.model.question import Answer, NewQuestionSet, Option, Question, QuestionStatus
 from holdfast.questions import QuestionBox
 from tests.server.servers import Served
 from tests.web import scenes
 from tests.web.visitors import Visitor
+
+DESKTOP = """
+window.announced = new Set();
+window.Notification = class {
+  static permission = "granted";
+  constructor(title, { tag }) { announced.add(this.tag = tag); }
+  close() { announced.delete(this.tag); this.onclose?.(); }
+};
+"""
+"""Stands for the notifications of a desktop, which a browser without a screen has not."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -224,6 +234,56 @@ async def test_several_questions_are_answered_together(
     assert one.selected_option == "Keep it in a table (Recommended)"
     assert two.selected_options == ("On-call", "The subscriber")
     assert two.custom_text == "and me"
+
+
+async def test_several_questions_are_answered_with_the_numbers_that_they_show(
+    page: Page, served: Served, box: QuestionBox, session: Session
+) -> None:
+    question = await scenes.asked_several(box, session, served.workspace / "atlas")
+    await page.keyboard.press("i")
+    await expect(page.locator(".question.pending")).to_be_visible()
+    await expect(page.locator(".choice kbd")).to_have_text(["1", "2", "3", "4", "5"])
+    await page.keyboard.press("j")
+    for number in "245":
+        await page.keyboard.press(number)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    one, two = (await box.get(question.id)).answers or ()
+    assert one.selected_option == "Drop it"
+    assert two.selected_options == ("The subscriber", "Nobody")
+
+
+async def test_a_long_answer_stays_in_its_card_and_a_settled_one_leads_to_its_session(
+    visitor: Visitor, box: QuestionBox, session: Session
+) -> None:
+    options = (Option("W" * 200), Option("Take the one that says this and that " * 6))
+    question = Question(title="Long", prompt="Which?", options=options)
+    asked = await box.ask(NewQuestionSet(questions=(question,), session_id=session.id))
+    page = await visitor.open("#/inbox")
+    card = page.locator(f"[data-set='{asked.id}']")
+    around = await card.bounding_box()
+    assert around is not None
+    for option in await card.locator(".option").all():
+        inside = await option.bounding_box()
+        assert inside is not None
+        assert inside["x"] + inside["width"] <= around["x"] + around["width"]
+        assert await option.evaluate("each => each.scrollWidth <= each.clientWidth")
+    await card.locator(".option").first.click()
+    await card.get_by_role("link", name="Asking").click()
+    await expect(page.get_by_role("heading", name="Asking")).to_be_visible()
+
+
+async def test_what_was_announced_is_taken_back_when_it_is_answered_elsewhere(
+    visitor: Visitor, served: Served, box: QuestionBox, session: Session
+) -> None:
+    await visitor.context.add_init_script(DESKTOP)
+    page = await visitor.open("#/inbox")
+    await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    await page.evaluate("Object.defineProperty(document, 'visibilityState', { value: 'hidden' })")
+    question = await scenes.asked(box, session, served.workspace / "atlas")
+    await page.wait_for_function("id => announced.has(id)", arg=question.id)
+    await box.reject(question.id, by="ada", door="tui")
+    await page.wait_for_function("id => !announced.has(id)", arg=question.id)
 
 
 async def test_what_an_agent_asks_through_a_tool_is_answered_in_its_session_too(

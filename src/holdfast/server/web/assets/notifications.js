@@ -3,18 +3,22 @@
 import { nameOf, store } from "./store.js";
 
 const announced = new Set();
+const shown = new Map();
 
 export const canNotify = () => "Notification" in window && Notification.permission === "default";
 
 export const notify = async () => (await Notification.requestPermission()) === "granted";
 
-/** Announce each set once, when nobody is looking at the page. */
+/** Announce each set once, when nobody is looking at the page, until it is answered. */
 export function announceWaiting() {
   let first = true;
   store.addEventListener("questions", () => {
     for (const set of store.waiting) {
       if (!announced.has(set.id) && !first && document.visibilityState !== "visible") announce(set);
       announced.add(set.id);
+    }
+    for (const [id, notification] of shown) {
+      if (store.questions.get(id)?.status !== "pending") notification.close();
     }
     first = false;
   });
@@ -28,14 +32,16 @@ function announce(set) {
       ? `${set.agent ?? "An agent"} wants your permission`
       : `${set.agent ?? "An agent"} asks you`;
   const subject = set.tool?.title ?? set.questions[0].prompt;
-  const shown = new Notification(title, {
+  const notification = new Notification(title, {
     body: session ? `${subject}\n${nameOf(session)}` : subject,
     tag: set.id,
     icon: "/assets/icon.svg",
   });
-  shown.onclick = () => {
+  shown.set(set.id, notification);
+  notification.onclose = () => shown.delete(set.id);
+  notification.onclick = () => {
     focus();
     location.hash = `#/inbox/${set.id}`;
-    shown.close();
+    notification.close();
   };
 }

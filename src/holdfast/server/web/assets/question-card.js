@@ -165,7 +165,7 @@ export class QuestionCard {
     return h(
       "form",
       { class: "questions", onsubmit: send },
-      questions.map((question, index) => this.#fieldset(question, index)),
+      questions.map((question, index) => this.#fieldset(question, index, sumOfOptions(questions.slice(0, index)))),
       h(
         "div",
         { class: "options" },
@@ -175,9 +175,10 @@ export class QuestionCard {
     );
   }
 
-  #fieldset(question, index) {
+  /** `before` are the options of the questions above, which the keys count first. */
+  #fieldset(question, index, before) {
     const chosen = this.#chosen[index];
-    const choice = (option) => {
+    const choice = (option, at) => {
       const change = (event) => {
         if (!question.multiSelect) chosen.labels.clear();
         if (event.target.checked) chosen.labels.add(option.label);
@@ -189,6 +190,7 @@ export class QuestionCard {
         { class: "choice" },
         h("input", { type, name: `${this.id}-${index}`, onchange: change, dataset: { option: "" } }),
         h("span", {}, option.label, option.description && h("small", {}, option.description)),
+        before + at < 9 && h("kbd", { "aria-hidden": "true" }, before + at + 1),
       );
     };
     return h(
@@ -284,6 +286,8 @@ export function isInSight(element) {
   const { x, y, width, height } = element.getBoundingClientRect();
   return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
 }
+
+const sumOfOptions = (questions) => questions.reduce((sum, { options }) => sum + options.length, 0);
 
 const optionDescription = (option) =>
   option.description && h("li", {}, h("strong", {}, option.label), " ", option.description);
