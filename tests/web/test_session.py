@@ -1,6 +1,6 @@
 """A session on the page: seen while it happens, and steered."""
 
-from playwright.async_api import FloatRect, Locator, Page, expect
+from playwright.async_api import FloatRect, Locator, Page, Route, expect
 
 from holdfast import Message, NewSession, Store
 from holdfast.model.ids import RepoId
@@ -48,6 +48,30 @@ async def test_finished_paragraphs_are_markdown_while_the_rest_still_streams(
     await stream.end()
     await expect(page.locator(".streaming")).to_have_count(0)
     await expect(said(page).locator("strong")).to_have_text("bold")
+
+
+async def test_nothing_waits_for_a_text_that_takes_long_to_be_made_markdown(
+    visitor: Visitor, store: Store
+) -> None:
+    session = await store.create_session(NewSession(title="A long story"))
+    story, book = "It was a *dark* night. " * 2_000, "It was a *dark* night. " * 20_000
+    await store.append_messages(session.id, [Message.agent(story), Message.agent(book)])
+    await store.append_messages(session.id, [Message.agent("The **end**.")])
+    page = await visitor.open()
+    sent: list[str] = []
+
+    async def hold_what_is_long(route: Route) -> None:
+        sent.append(route.request.post_data or "")
+        if story in sent[-1]:
+            await expect(said(page)).to_have_text("The end.")
+        await route.fallback()
+
+    await page.route("**/api/markdown", hold_what_is_long)
+    await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+    answers = page.get_by_role("article", name="Agent")
+    await expect(answers.first.locator("em").first).to_have_text("dark")
+    await expect(answers.nth(1)).to_contain_text("It was a *dark* night.")
+    assert not any(book in each for each in sent)
 
 
 async def test_a_prompt_given_meanwhile_waits_its_turn(page: Page) -> None:

@@ -17,6 +17,7 @@ const NEAR = "1600px 0px";
 const LIKELY_HEIGHT = 90; // of a message that was never shown
 const HIGHEST = 12_000_000; // of all of them together: browsers know no higher boxes than 33 million
 const AT_END = 48;
+const PATIENCE = 250; // milliseconds until a text is shown plain first
 const INPUTS = ["wheel", "touchmove", "keydown", "pointerdown"];
 const INPUT_MOVES = 500; // milliseconds after it
 
@@ -217,7 +218,8 @@ export class Timeline {
       whenReachable(() => this.#near.has(stretch) && !stretch.shown && this.#fill(stretch));
       return;
     }
-    await Promise.all(messages.filter(isFinalText).map((message) => html(message.content.text)));
+    const texts = messages.filter(isFinalText).map((message) => html(message.content.text));
+    await Promise.race([Promise.all(texts), new Promise((go) => setTimeout(go, PATIENCE))]);
     if (stretch.shown) this.#arrange(stretch);
   }
 
