@@ -5,6 +5,7 @@ import re
 from playwright.async_api import Locator, Page, Route, expect
 
 from holdfast import Message, NewSession, Store
+from holdfast.model.turn import NewTurn, TurnAnswer
 from tests.web.test_session import choose
 from tests.web.visitors import Visitor
 
@@ -79,6 +80,40 @@ async def test_the_mark_of_what_is_unread_goes_when_it_is_read(visitor: Visitor,
     await row.click()
     await expect(page.get_by_text("Something new.")).to_be_visible()
     await expect(row).not_to_contain_text("unread")
+
+
+async def test_an_answer_that_ends_while_nobody_looks_is_unread(visitor: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="Half heard"))
+    turn = await store.add_turn(session.id, NewTurn(instruction_summary="Tell me"))
+    stream = await store.open_stream(session.id, Message.agent("", partial=True), turn_id=turn.id)
+    stream.write("It begins")
+    await stream.drain()
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await expect(page.get_by_text("It begins").last).to_be_visible()
+    row = rows(page).filter(has_text="Half heard")
+    await expect(row).not_to_contain_text("unread")
+    await page.evaluate("location.hash = '#/'")
+    await expect(page.get_by_role("region", name="Welcome")).to_be_visible()
+    stream.write(" and ends.")
+    await stream.end()
+    await store.complete_turn(session.id, turn.id, TurnAnswer(agent_answer_summary="Told."))
+    await expect(row).to_contain_text("unread")
+    await row.click()
+    await expect(page.get_by_text("It begins and ends.").last).to_be_visible()
+    await expect(row).not_to_contain_text("unread")
+
+
+async def test_a_session_that_was_never_open_here_is_unread_once_it_goes_on(
+    visitor: Visitor, store: Store
+) -> None:
+    session = await store.create_session(NewSession(title="Begun elsewhere"))
+    await store.append_messages(session.id, [Message.agent("Long ago.")])
+    page = await visitor.open()
+    row = rows(page).filter(has_text="Begun elsewhere")
+    await expect(row).to_be_visible()
+    await expect(row).not_to_contain_text("unread")
+    await store.append_messages(session.id, [Message.agent("Just now.")])
+    await expect(row).to_contain_text("unread")
 
 
 async def test_a_very_high_window_is_filled(visitor: Visitor, store: Store) -> None:
