@@ -160,18 +160,29 @@ async def test_a_session_is_renamed_forked_completed_and_resumed(page: Page) -> 
 
 
 async def test_a_session_is_archived_and_found_by_its_filter(page: Page) -> None:
+    await begin(page, "To be kept.\nsay ok")
     await begin(page, "To be put away.\nsay ok")
     await expect(said(page)).to_contain_text("ok")
     await choose(page, "Archive")
     await expect(page.get_by_text("This session is archived.")).to_be_visible()
-    await page.get_by_role("combobox", name="Status").select_option("archived")
     rows = page.get_by_role("navigation", name="Sessions").get_by_role("listitem")
+    put_away = rows.filter(has_text="To be put away.")
+    await expect(put_away).to_have_count(0)
+    await page.reload()
+    await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    await expect(rows.first).to_be_visible()
+    await expect(put_away).to_have_count(0)
+    await page.get_by_role("combobox", name="Status").select_option("archived")
     await expect(rows).to_have_count(1)
     await expect(rows).to_contain_text("To be put away.")
     assert "?status=archived" in page.url
     await page.reload()
     await expect(rows).to_have_count(1)
     await expect(page.get_by_role("combobox", name="Status")).to_have_value("archived")
+    await page.get_by_role("button", name="Resume").click()
+    await expect(put_away).to_have_count(0)
+    await page.get_by_role("combobox", name="Status").select_option("")
+    await expect(put_away).to_be_visible()
 
 
 async def test_a_session_is_found_by_what_is_in_its_title(page: Page) -> None:

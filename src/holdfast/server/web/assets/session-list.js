@@ -91,8 +91,7 @@ export class SessionList {
 
   async #page(before) {
     const query = this.#query;
-    const { status, agent, repoId, q } = filters();
-    this.#loading = get("/api/sessions", { status, agent, repoId, q, order: "updated", limit: PAGE, before });
+    this.#loading = get("/api/sessions", { ...wanted(), before });
     try {
       const page = await this.#loading;
       if (query !== this.#query) return;
@@ -148,10 +147,8 @@ export class SessionList {
     const query = this.#query;
     this.again = setTimeout(async () => {
       this.again = null;
-      const { status, agent, repoId, q } = filters();
-      const wanted = { status, agent, repoId, q, order: "updated", limit: PAGE };
       try {
-        const page = await get("/api/sessions", wanted);
+        const page = await get("/api/sessions", wanted());
         if (query !== this.#query) return;
         this.#put(page);
         this.#noteFound(page);
@@ -164,8 +161,9 @@ export class SessionList {
   /** Sessions that changed have the newest activity: what fits the filters is at the top of the list. */
   #changed() {
     const oldest = this.#next ? (this.#shown().at(-1)?.updatedAt ?? "") : "";
+    const asked = wanted();
     for (const session of store.sessions.values()) {
-      if (!fits(session, this.#matches)) this.#ids.delete(session.id);
+      if (!fits(session, asked, this.#matches)) this.#ids.delete(session.id);
       else if (session.updatedAt >= oldest) this.#ids.add(session.id);
     }
     this.#render();
@@ -268,6 +266,17 @@ const STATUSES = [
   ["archived", "Archived"],
 ];
 
+/** Archived ones are there for those who ask for them. */
+const UNARCHIVED = STATUSES.map(([status]) => status)
+  .filter((status) => status !== "archived")
+  .join();
+
+/** What to ask the server for: what the filters of the address say. */
+function wanted() {
+  const { status, agent, repoId, q } = filters();
+  return { status: status || UNARCHIVED, agent, repoId, q, order: "updated", limit: PAGE };
+}
+
 function filterSelect(name, label, choices) {
   const element = h(
     "select",
@@ -293,10 +302,9 @@ const clearFilters = () => setFilters({ status: "", agent: "", repoId: "", q: ""
 const piece = ({ text, hit }) => (hit ? h("mark", {}, text) : text);
 
 /** Whether a session belongs in the list, as far as that can be told here. */
-function fits(session, matches) {
-  const { status, agent, repoId, q } = filters();
+function fits(session, { status, agent, repoId, q }, matches) {
   return (
-    (!status || status.split(",").includes(session.status)) &&
+    status.split(",").includes(session.status) &&
     (!agent || session.agent === agent) &&
     (!repoId || session.repoId === repoId) &&
     (!q || matches.has(session.id) || nameOf(session).toLowerCase().includes(q.toLowerCase()))

@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 export const isLive = ({ status }) => ["active", "idle", "compacted"].includes(status);
 
 /** Whether its agent can be started again in it, or its model be told more. */
-export const canResume = ({ status }) => ["completed", "cancelled"].includes(status);
+export const canResume = ({ status }) => ["completed", "cancelled", "archived"].includes(status);
 
 const WORDS = { waiting: "waits for you", running: "working", compacted: "active", error: "failed" };
 const REASONS = {
