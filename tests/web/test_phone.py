@@ -7,6 +7,7 @@ from playwright.async_api import Browser, Page, expect
 
 from holdfast import Store
 from holdfast.model.ids import RepoId
+from holdfast.model.question import NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
 from tests.server.servers import Served
 from tests.web import scenes
@@ -49,6 +50,18 @@ async def test_a_newcomer_sees_the_invitation(browser: Browser, own_server: Serv
         page = await visitor.open()
         await expect(page.get_by_role("button", name="Start a demo session")).to_be_in_viewport()
         await expect_no_sideways_scrolling(page)
+
+
+async def test_a_question_that_waits_is_reached_before_there_is_any_session(
+    browser: Browser, own_server: Served
+) -> None:
+    own_server.start()
+    question = Question(title="Deploy", prompt="Deploy now?", options=(Option("Yes"), Option("No")))
+    await QuestionBox(own_server.questions).ask(NewQuestionSet(questions=(question,), agent="script"))
+    async with visiting(browser, own_server, PHONE) as visitor:
+        page = await visitor.open()
+        await page.get_by_role("link", name="Inbox 1 waiting").tap()
+        await expect(page.get_by_text("Deploy now?")).to_be_visible()
 
 
 async def expect_no_sideways_scrolling(page: Page) -> None:

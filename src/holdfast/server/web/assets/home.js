@@ -30,8 +30,8 @@ export class Home {
   }
 
   #render() {
-    const isFirst = this.total === 0 && store.sessions.size === 0;
     const waiting = store.knowsQuestions ? store.waiting.length : null;
+    const isFirst = this.total === 0 && store.sessions.size === 0 && !waiting;
     const state = `${isFirst} ${waiting}`;
     if (this.state === state) return;
     this.state = state;
