@@ -36,7 +36,6 @@ export class SessionView {
 
   async #fill() {
     await this.timeline.open();
-    performance.mark("session-shown");
     this.#update();
     this.#questionsChanged = () => {
       this.timeline.questionsChanged();
@@ -123,7 +122,7 @@ export class SessionView {
     const began = performance.now();
     this.timeline.apply(changes);
     this.#update(changes);
-    performance.measure("apply-change", { start: began, end: performance.now() });
+    globalThis.measured?.push(performance.now() - began); // only a benchmark asks for it
   }
 
   #update(changes) {
