@@ -116,6 +116,16 @@ async def test_a_session_that_was_never_open_here_is_unread_once_it_goes_on(
     await expect(row).to_contain_text("unread")
 
 
+async def test_a_filter_that_is_not_known_is_told_in_words(visitor: Visitor, store: Store) -> None:
+    await store.create_session(NewSession(title="Still there"))
+    page = await visitor.open("?status=bogus")
+    note = page.get_by_text("The address has a filter that is not known.")
+    await note.get_by_role("button", name="Show all").click()
+    await expect(rows(page).first).to_be_visible()
+    await expect(note).to_have_count(0)
+    visitor.complaints.clear()
+
+
 async def test_a_very_high_window_is_filled(visitor: Visitor, store: Store) -> None:
     for number in range(100):
         await store.create_session(NewSession(agent="starling", title=f"One of many, {number}"))

@@ -124,19 +124,20 @@ export class SessionList {
   #noteProblem(problem, before) {
     const query = this.#query;
     this.#render();
-    this.note.textContent = problem.message;
+    const isRefused = problem.status < 500 && Object.keys(filters()).length;
+    if (isRefused) this.note.replaceChildren("The address has a filter that is not known. ", showAll());
+    else this.note.textContent = problem.message;
     if (problem instanceof Unreachable) whenReachable(() => query === this.#query && this.#page(before));
   }
 
   /** What there is to know about a page besides its sessions. */
   #noteFound({ total, unread = 0, isAll = true }) {
     const isNothing = total === 0 && Object.keys(filters()).length > 0;
-    const all = () => button("Show all", { class: "button quiet", onclick: clearFilters });
     const number = unread.toLocaleString();
     this.note.replaceChildren(
       ...(unread ? [`${number} ${unread === 1 ? "message is" : "messages are"} still to be read. `] : []),
       ...(isAll ? [] : ["Those words are everywhere: only the newest messages with them were looked at. "]),
-      ...(isNothing && !unread ? ["No session fits. ", all()] : []),
+      ...(isNothing && !unread ? ["No session fits. ", showAll()] : []),
     );
     if (unread) this.#searchAgain();
   }
@@ -297,7 +298,11 @@ function fill(element, choices) {
   element.classList.toggle("set", chosen !== "");
 }
 
-const clearFilters = () => setFilters({ status: "", agent: "", repoId: "", q: "" });
+const showAll = () =>
+  button("Show all", {
+    class: "button quiet",
+    onclick: () => setFilters({ status: "", agent: "", repoId: "", q: "" }),
+  });
 
 const piece = ({ text, hit }) => (hit ? h("mark", {}, text) : text);
 
