@@ -16,7 +16,7 @@ from holdfast.agents.permission_request import PermissionRequest
 from holdfast.agents.permissions import Decision, Policy, Rule, ToolKind
 from holdfast.agents.wire import Refusal
 from holdfast.errors import StoreFull
-from holdfast.model.question import QuestionKind, QuestionSet, QuestionStatus
+from holdfast.model.question import AlreadySettled, QuestionKind, QuestionSet, QuestionStatus
 from holdfast.questions import QuestionBox
 from tests.agents.people import SESSION, World, choice, form, raw, running, several, text
 from tests.questions.sets import SECONDS
@@ -199,6 +199,8 @@ async def test_when_the_time_is_over_it_is_refused(world: World, tmp_path: Path)
     assert await permitted(world.asking(box=hasty).permission(permission())) == SELECTED["cancel"]
     ((_, outcome, detail),) = world.audited
     assert (outcome, detail["status"]) == ("denied", "timed_out")
+    (withdrawn,) = await world.box.list()
+    assert withdrawn.status is QuestionStatus.REJECTED
     assert "person" not in detail
 
 
@@ -225,7 +227,7 @@ async def test_a_set_that_cannot_be_noted_is_withdrawn_and_refused(world: World)
 
     assert await permitted(world.asking(noted=fail).permission(permission())) == SELECTED["cancel"]
     (withdrawn,) = await world.box.list()
-    assert withdrawn.status is QuestionStatus.ABANDONED
+    assert withdrawn.status is QuestionStatus.REJECTED
 
 
 async def test_nothing_is_allowed_that_cannot_be_audited(world: World) -> None:
@@ -248,7 +250,7 @@ async def test_a_cancelled_turn_answers_every_open_request_and_withdraws_it(worl
     assert first.result() == CANCELLED
     assert second.result() == {"action": "cancel"}
     assert asking.pending == 0
-    assert {each.status for each in await world.box.list()} == {QuestionStatus.ABANDONED}
+    assert {each.status for each in await world.box.list()} == {QuestionStatus.REJECTED}
     assert sorted((action, outcome) for action, outcome, _ in world.audited) == [
         ("agent.elicitation", "cancelled"),
         ("agent.permission", "cancelled"),
@@ -267,7 +269,16 @@ async def test_when_the_agent_is_gone_its_question_is_withdrawn(world: World) ->
     await asyncio.wait([task])
     assert task.cancelled()
     assert asking.pending == 0
-    assert (await world.box.get(asked.id)).status is QuestionStatus.ABANDONED
+    assert (await world.box.get(asked.id)).status is QuestionStatus.REJECTED
+
+
+async def test_nobody_can_allow_what_the_agent_no_longer_waits_for(world: World) -> None:
+    asking = world.asking()
+    async with running(asking.permission(permission())):
+        asked = await world.asked()
+        asking.cancel_all()
+    with pytest.raises(AlreadySettled, match="already rejected by gemini through its withdrawal"):
+        await world.say(asked, choice("Allow"))
 
 
 async def test_several_requests_are_answered_each_by_its_own_set(world: World) -> None:

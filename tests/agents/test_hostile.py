@@ -418,7 +418,7 @@ async def test_a_crash_while_a_person_is_asked_withdraws_the_question(world: Wor
         psutil.Process(supervisor.agents[session.id].process.pid).kill()
         ended, reason = await lost(world, supervisor, session, turn)
         assert (ended.status, reason) == (TurnStatus.FAILED, "agent_crashed")
-        assert (await world.box.get(asked.id)).status is QuestionStatus.ABANDONED
+        assert (await world.box.get(asked.id)).status is QuestionStatus.REJECTED
         (tool,) = [m.content for m in await world.messages(session) if isinstance(m.content, ToolContent)]
         assert not tool.open
 

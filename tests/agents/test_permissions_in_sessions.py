@@ -91,7 +91,7 @@ async def test_cancelling_a_turn_withdraws_its_question(world: World) -> None:
         question = await asked(world)
         await supervisor.cancel_turn(world.store, session.id)
         assert (await world.ended(session, turn)).stop_reason == "cancelled"
-        assert (await world.box.get(question.id)).status is QuestionStatus.ABANDONED
+        assert (await world.box.get(question.id)).status is QuestionStatus.REJECTED
 
 
 async def test_ending_a_session_withdraws_its_question(world: World) -> None:
@@ -99,7 +99,7 @@ async def test_ending_a_session_withdraws_its_question(world: World) -> None:
         await supervisor.prompt(world.store, session.id, "write a.txt: hello")
         question = await asked(world)
         await supervisor.cancel(world.store, session.id)
-    assert (await world.box.get(question.id)).status is QuestionStatus.ABANDONED
+    assert (await world.box.get(question.id)).status is QuestionStatus.REJECTED
 
 
 async def test_a_question_of_the_agents_own_is_put_to_a_person(world: World) -> None:

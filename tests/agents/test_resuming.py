@@ -239,7 +239,7 @@ async def test_a_killed_server_leaves_nothing_half_done(world: World) -> None:
         assert members(told["pid"]) == []
         turns = await world.store.list_turns(session.id)
         assert {(turn.status, turn.stop_reason) for turn in turns} == {(TurnStatus.FAILED, "server_restart")}
-        assert (await world.box.get(question.id)).status is QuestionStatus.ABANDONED
+        assert (await world.box.get(question.id)).status is QuestionStatus.REJECTED
         assert ("agent", "heron ") in await world.texts(session)
         assert await world.store.processes(session.id) == []
         await supervisor.resume(world.store, session.id)

@@ -27,7 +27,7 @@ async def test_a_cancel_while_a_permission_is_pending_ends_the_turn(
     ended = await served.ended(turn)
     # hermes fails a turn that is cancelled at this point.
     assert (ended.status, ended.stop_reason) in {("completed", "cancelled"), ("failed", "error")}
-    assert (await box.get(question.id)).status is QuestionStatus.ABANDONED
+    assert (await box.get(question.id)).status is QuestionStatus.REJECTED
     assert not (repository / WRITTEN_NAME).exists()
     assert (await served.session()).status == "active"
 

@@ -249,6 +249,8 @@ class Asking:
         settled = await self._box.get(asked.id)
         if settled.is_settled:
             await self._heard(self._box, settled)
+        else:
+            await self._box.abandon(asked.id)
         return settled
 
     async def _heard(self, box: QuestionBox, settled: QuestionSet) -> None:

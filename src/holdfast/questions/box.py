@@ -99,8 +99,8 @@ class QuestionBox:
         return await asyncio.to_thread(self._sets.folder(set_id).end, QuestionStatus.TIMED_OUT)
 
     async def abandon(self, set_id: str) -> QuestionSet:
-        """Make a pending set `abandoned`: its asker is gone. It can still be answered."""
-        return await asyncio.to_thread(self._sets.folder(set_id).end, QuestionStatus.ABANDONED)
+        """The asker is gone: a question is `abandoned`, and can still be answered; a request is withdrawn."""
+        return await asyncio.to_thread(self._sets.folder(set_id).abandon)
 
     async def mark_read(self, set_id: str) -> QuestionSet:
         """The answered or rejected set, noted as heard by its asker now."""

@@ -19,6 +19,7 @@ import msgspec
 
 from holdfast.model.question import (
     Answer,
+    QuestionKind,
     QuestionSet,
     QuestionStatus,
     allowed,
@@ -43,6 +44,9 @@ from holdfast.questions.records import ANSWERS, REQUEST, STATUS, Documents, Read
 
 SLOW_WRITER_SECONDS = 2.0
 """How long a file that makes no sense may be one that another program is still writing."""
+
+WITHDRAWN = "The agent no longer waits for it."
+"""Why a permission or a form is rejected that no person has rejected."""
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 """Differs from an earlier one when a file of the set was written in between."""
@@ -81,6 +85,25 @@ class QuestionFolder:
         """Make a pending set `timed_out` or `abandoned`. One that is no longer pending stays as it is."""
         with self._changing() as change:
             return change.end(status)
+
+    def abandon(self) -> QuestionSet:
+        """The asker is gone. It may come back for the answer to a question, but not for a permission or a
+        form, which were part of a request of its that has ended: those are rejected."""
+        with self._changing() as change:
+            current = change.question_set
+            if current.kind is QuestionKind.QUESTION:
+                return change.end(QuestionStatus.ABANDONED)
+            if current.is_settled:
+                return current
+            return change.record(
+                change.said(
+                    QuestionStatus.REJECTED,
+                    by=current.agent or "the agent",
+                    door="its withdrawal",
+                    answers=None,
+                    rejection_reason=WITHDRAWN,
+                )
+            )
 
     def mark_read(self) -> QuestionSet:
         """Note that the asker has heard the person. From then on that stands, also from another program."""
