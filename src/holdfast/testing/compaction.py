@@ -107,6 +107,11 @@ def check_planning(
         made += len(chain)
 
     holds()
+    talk = _told([("user", 2, 0), ("call", 1, len(TEXTS) - 1), ("agent", 3, 0)] * 12)
+    chain: list[Compaction] = []
+    for window in WINDOWS:
+        _check_plan(strategy, talk, chain, Budget(window=window, target=window // 2), used)
+    made += len(chain)
     assert made or isinstance(strategy, NoCompaction), "It never planned anything, whatever was said."
 
 
