@@ -89,6 +89,30 @@ def test_a_long_listing_does_not_take_the_place_of_names_that_were_said() -> Non
     assert "src/steps.py" in summary.splitlines()[-1]
 
 
+def test_what_stands_out_is_kept_among_much_that_is_routine() -> None:
+    said = [
+        Message.user("The nightly import is broken. Can you look into BackgroundCompaction, please?"),
+        Message.agent("Let's go with Redis for the queue. The module billing.invoice drops the thread."),
+        Message.user("OK, switch to Redis then. Ask ada@example.org for the password of db-prod-03:5432."),
+        Message.agent("I switched the queue to Redis. Waiting for your word on the retention period."),
+        Message.agent("I am not sure whether that is 30 days. Let me know which one you want."),
+    ]
+    for step in range(40):
+        said += [
+            Message.user(f"Continue with step {step} please, thank you very much indeed"),
+            Message.agent(
+                f"Step {step} is complete and everything looks good so far in this part of the work"
+            ),
+        ]
+    summary = extract(placed(said), 300, EXACT)
+    for kept in (
+        *("BackgroundCompaction", "billing.invoice", "ada@example.org", "db-prod-03:5432"),
+        *("go with Redis", "Waiting for your word", "not sure whether", "Let me know"),
+    ):
+        assert kept in summary
+    assert summary.count("Continue with step") == 1
+
+
 @pytest.mark.parametrize("tokens", [1, 5, 20, 60, 150, 1_000])
 def test_a_summary_fits_and_is_the_same_every_time(tokens: int) -> None:
     said = placed([*TALK, *conversation(20), Message.user("🧵" * 500)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from holdfast.compaction.items import is_note
 from holdfast.compaction.summaries import SummaryRequest
@@ -38,6 +39,11 @@ SECTIONS = {
 }
 """The sections in order, and the share of the summary each may take before another needs it."""
 
+SPARE_PORTION = 0.25
+
+ROUTINE = frozenset({"Asked", "Said"})
+"""Where lines that differ in nothing but numbers stand for one another."""
+
 PLEASANTRY = 16
 """Letters below which a sentence that names nothing, orders nothing and reports nothing is one: "Thanks!"."""
 
@@ -47,6 +53,7 @@ LISTED = "Listed"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _DECIDED = re.compile(
     r"\b(decid\w+|chose|chosen|agreed?|will use|we use|use \w+ instead|instead of|must(?: not)?|never|"
+    r"(?:go|goes|going|went) with|switch(?:ed|ing)? (?:\w+ ){0,3}to|settled? on|opt(?:ed)? for|"
     r"always|should|because|fixed|changed|renamed|removed|added|created|deployed|merged|done|works? now|"
     r"root cause)\b",
     re.IGNORECASE,
@@ -58,7 +65,7 @@ _REQUIRED = re.compile(
 )
 _OPEN = re.compile(
     r"\?\s*$|\b(todo|fixme|open question|not yet|still (?:need|fail|open)\w*|next(?: steps?)?(?=:)|"
-    r"remains)\b",
+    r"remains|wait(?:ing)? (?:for|on)|let me know|not sure|unclear|unsure|blocked (?:on|by)|tb[dc])\b",
     re.IGNORECASE,
 )
 _FAILED = re.compile(
@@ -67,14 +74,18 @@ _FAILED = re.compile(
 # Every repetition is bounded, so that no text takes longer than its length.
 _NAME = re.compile(
     r"https?://[^\s\"'<>)\]]{1,200}"
+    r"|\b[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,30}){1,5}|\b[A-Za-z]:\\[\w.\\-]{1,120}"
+    r"|\b[\w-]{1,60}(?:\.[\w-]{1,60}){0,5}:\d{2,5}\b"
     r"|(?<![\w/])(?:~|\.{1,2})?/?(?:[\w.@-]{1,60}/){1,12}[\w.@-]{0,60}"
     r"|\b[\w-]{1,60}\.(?:py|js|ts|tsx|rs|go|c|h|java|rb|sh|md|toml|json|ya?ml|sql|html|css|txt|lock|db)\b"
     r"|`[^`\n]{2,80}`"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{7,40}\b"
     r"|#\d{1,9}\b|\b[A-Z][A-Z0-9]{0,30}(?:[_-][A-Z0-9]{1,30}){1,6}\b"
+    r"|\b[a-z_]\w{1,40}(?:\.[a-z_]\w{1,40}){1,6}\b|\b(?:[A-Z][a-z0-9]{1,30}){2,6}\b"
     r"|\b[a-z]{1,30}(?:_[a-z0-9]{1,30}){1,6}\b|\b[a-z]{1,30}[A-Z]\w{1,40}\b"
     r"|\bv?\d{1,6}(?:\.\d{1,6}){1,4}\b|\b\d[\d,.]{0,15}\s?(?:ms|s|min|h|KB|MB|GB|TB|%|€|\$)(?!\w)"
 )
+_DIGITS = re.compile(r"\d+")
 _HEADING = re.compile(r"^(" + "|".join(SECTIONS) + r"):$", re.MULTILINE)
 
 
@@ -90,18 +101,24 @@ def extract(messages: Sequence[Message], max_tokens: int, counter: TokenCounter)
     found = _found(lines or _begun(messages))
     shares = {section: int(max_tokens * share) for section, share in SECTIONS.items()}
     kept = {section: _fitting(section, found, shares[section], counter) for section in SECTIONS}
-    for section in SECTIONS:
-        spare = max_tokens - counter.count(_written(kept))
-        if spare > 0:
-            room = counter.count("\n".join(kept[section])) + spare
-            kept[section] = _fitting(section, found, room, counter)
+    for portion in (SPARE_PORTION, 1.0):  # each section gets some of what is left before one gets it all
+        for section in SECTIONS:
+            spare = max_tokens - counter.count(_written(kept))
+            if spare > 0:
+                room = counter.count("\n".join(kept[section])) + int(spare * portion)
+                kept[section] = _fitting(section, found, room, counter)
     return _cut(_written(kept), max_tokens, counter)
 
 
 def _found(lines: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """The lines of each section, the one that matters most last."""
     sections: dict[str, dict[str, int]] = {section: {} for section in (*SECTIONS, LISTED)}
+    alike: dict[tuple[str, str], str] = {}
     for section, line in lines:
+        if section in ROUTINE and not _names_something(line):
+            earlier = alike.pop((section, like := _DIGITS.sub("0", line)), None)
+            sections[section].pop(earlier or "", None)  # "step 7 is done" stands for the six before it
+            alike[section, like] = line
         times = sections[section].pop(line, 0)  # what is said again counts as said now
         sections[section][line] = times + 1
     names = sections["Names"]
@@ -154,9 +171,14 @@ def _of_text(text: str, *, asked: bool) -> Iterator[tuple[str, str]]:
     yield from _names(text)
 
 
+@lru_cache(maxsize=4096)
+def _names_something(line: str) -> bool:
+    return _NAME.search(line) is not None
+
+
 def _is_pleasantry(sentence: str) -> bool:
     short = len(sentence) < PLEASANTRY and sentence.isascii()
-    return short and not _NAME.search(sentence)
+    return short and not _names_something(sentence)
 
 
 def _failures(text: str) -> list[str]:
@@ -201,15 +223,18 @@ def _begun(messages: Iterable[Message]) -> list[tuple[str, str]]:
 def _fitting(
     section: str, found: Mapping[str, Sequence[str]], tokens: int, counter: TokenCounter
 ) -> list[str]:
-    """The last lines that fit, behind the first one of all, which said what it is about."""
+    """The lines that fit: the first one of all, which said what it is about, and the last ones, rather
+    those that name something; in order."""
     lines = found[section]
     opening = 0 if section == "Names" else 1
-    first, rest = lines[:opening], lines[opening:]
-    left = tokens - sum(counter.count(line) + PER_LINE for line in first)
-    start = len(rest)
-    while start and (left := left - counter.count(rest[start - 1]) - PER_LINE) >= 0:
-        start -= 1
-    return [*first, *rest[start:]] if tokens > 0 else []
+    left = tokens - sum(counter.count(line) + PER_LINE for line in lines[:opening])
+    rest = range(opening, len(lines))
+    places = [*range(min(opening, len(lines)))]
+    for place in sorted(rest, key=lambda each: (_names_something(lines[each]), each), reverse=True):
+        if (left := left - counter.count(lines[place]) - PER_LINE) < 0:
+            break
+        places.append(place)
+    return [lines[place] for place in sorted(places)] if tokens > 0 else []
 
 
 def _written(kept: dict[str, list[str]]) -> str:
