@@ -23,6 +23,7 @@ ANY_ID = "01a1e252-d321-7308-bdae-db93e6f71518"
 
 OPEN = {("get", "/healthz"), ("get", "/sign-in")}
 ADMINS = {
+    ("get", "/metrics"),
     ("get", "/api/audit"),
     ("get", "/api/tokens"),
     ("post", "/api/tokens"),

@@ -3,7 +3,7 @@
 import json
 
 from holdfast import Message, NewSession, Store
-from tests.server.servers import Organization, Served, project
+from tests.server.servers import Organization, Served, problem, project
 
 
 async def test_health_is_open_and_readiness_is_for_those_with_a_token(
@@ -19,13 +19,14 @@ async def test_figures_for_prometheus(store: Store, org: Organization) -> None:
     session = await view.create_session(NewSession())
     await view.append_messages(session.id, [Message.user("hello")])
     await org.ada.get(f"/api/sessions/{session.id}/events?wait=0")
-    text = (await org.ada.get("/metrics")).text
+    assert problem(await org.ada.get("/metrics"))["status"] == 403
+    text = (await org.admin.get("/metrics")).text
     figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(figures['holdfast_sessions{status="active"}']) >= 1
     assert float(figures["holdfast_agents_limit"]) == 40
     route = "/api/sessions/{id}/events"
     assert float(figures[f'holdfast_http_requests_total{{method="GET",route="{route}",status="200"}}']) >= 1
-    assert {"holdfast_commits", "holdfast_changes", "holdfast_turns_pending"} <= set(figures)
+    assert {"holdfast_commits_total", "holdfast_changes_total", "holdfast_turns_pending"} <= set(figures)
     assert float(figures["holdfast_prompts_queued"]) >= 0
     assert {"holdfast_feed_lag_seconds_count", "holdfast_feed_listeners", "holdfast_agents_running"} <= set(
         figures

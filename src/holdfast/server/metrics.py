@@ -34,15 +34,23 @@ class Metrics:
         self.queued = Gauge(
             "holdfast_prompts_queued", "Prompts that wait for their agent.", registry=registry
         )
-        self.commits = Gauge(
+        self._commits = Counter(
             "holdfast_commits", "Commits of this process since it started.", registry=registry
         )
-        self.changes = Gauge(
+        self._changes = Counter(
             "holdfast_changes", "Changes of sessions in these commits: updates.", registry=registry
         )
+        self._committed = (0, 0)
         self.listeners = Gauge("holdfast_feed_listeners", "Open change feeds.", registry=registry)
         self.agents = Gauge("holdfast_agents_running", "Running agents.", registry=registry)
         self.places = Gauge("holdfast_agents_limit", "How many agents may run.", registry=registry)
+
+    def committed(self, commits: int, changes: int) -> None:
+        """How many there were since the process started."""
+        before = self._committed
+        self._commits.inc(commits - before[0])
+        self._changes.inc(changes - before[1])
+        self._committed = (commits, changes)
 
     def published(self, changes: Changes) -> None:
         self.lag.observe(max(0.0, time.time() - changes.session.updated_at.timestamp()))

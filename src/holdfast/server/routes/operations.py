@@ -8,7 +8,7 @@ from starlette.responses import Response
 import holdfast
 from holdfast.server import shapes
 from holdfast.server.metrics import CONTENT_TYPE_LATEST
-from holdfast.server.routes.common import EVERYWHERE, PartsOf, answers, problem_answer, rendered
+from holdfast.server.routes.common import EVERYWHERE, AdminOf, PartsOf, answers, problem_answer, rendered
 from holdfast.server.routes.route import Route
 
 router = APIRouter(tags=["operations"], route_class=Route)
@@ -41,15 +41,14 @@ async def get_readiness(parts: PartsOf) -> Response:
         **{status: problem_answer() for status in EVERYWHERE},
     },
 )
-async def get_metrics(parts: PartsOf) -> Response:
+async def get_metrics(parts: PartsOf, admin: AdminOf) -> Response:
+    """Figures of the whole server, for admins."""
     metrics = parts.metrics
     for status, count in (await parts.store.count_sessions()).items():
         metrics.sessions.labels(status.value).set(count)
     metrics.pending.set(len(await parts.store.as_system().pending_turns()))
     metrics.queued.set(sum(max(0, agent.turns - 1) for agent in parts.supervisor.agents.values()))
-    commits, changes = parts.store.commits
-    metrics.commits.set(commits)
-    metrics.changes.set(changes)
+    metrics.committed(*parts.store.commits)
     metrics.listeners.set(parts.hub.listeners)
     metrics.agents.set(len(parts.supervisor.agents))
     metrics.places.set(parts.supervisor.limit)
