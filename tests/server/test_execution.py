@@ -14,6 +14,7 @@ from holdfast.client import Client
 from holdfast.execution.answer import AnswerKind, ExecuteResponse
 from holdfast.execution.demo import DemoModel
 from holdfast.execution.events import StageReached, TextAdded
+from holdfast.execution.input import ActiveFile
 from tests.questions.sets import until
 from tests.server.servers import Organization, Person, Served, events_of, owner_of, problem
 
@@ -117,6 +118,18 @@ async def test_a_rerun_reads_the_files_of_the_repository_again(executing: Served
     assert rerun["sequenceNumber"] == 2
     assert rerun["activeFileRefs"][0]["contentHash"] != before["activeFileRefs"][0]["contentHash"]
     assert (await owner.get(path)).json() == before
+
+
+async def test_a_rerun_takes_another_instruction_and_other_files(executing: Served, owner: Person) -> None:
+    first = await execute(owner, "Look", activeFiles=[{"path": "a.py", "content": "a = 1\n"}])
+    async with Client(executing.url, owner.secret) as client:
+        files = [ActiveFile(path="b.py", content="b = 1\n")]
+        again = await client.rerun_turn(
+            first["sessionId"], first["turnId"], instruction="Look there", active_files=files
+        )
+        turn = await client.turn(first["sessionId"], again.turn_id)
+    assert again.text == "It is in one of these:\n\n- b.py\n"
+    assert turn.instruction_summary == "Look there"
 
 
 async def test_no_file_outside_the_repository_is_read(owner: Person) -> None:

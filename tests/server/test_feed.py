@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast import Message, NewSession, NewTurn, Session, SessionPatch, Store, TurnAnswer, open_store
-from holdfast.client import Client, EverythingCopy, SessionCopy
+from holdfast.client import Client, EverythingCopy, Refused, SessionCopy
 from holdfast.model.ids import SessionId
 from holdfast.model.principal import LOCAL
 from holdfast.model.question import Answer, NewQuestionSet, Question, QuestionSet
@@ -392,6 +392,23 @@ async def test_a_client_survives_the_servers_death(tmp_path: Path, own_store: di
                     while copy.rev < last:
                         copy.apply(await anext(items))
                 assert known(copy) == await state(person, session.id)
+    assert served.stop() == 0
+
+
+async def test_following_ends_also_when_the_session_went_while_the_server_was_away(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.start()
+    port = int(served.url.rsplit(":", 1)[1])
+    async with open_store(served.store_url) as store, Client(served.url, served.presence.token) as client:
+        session = await store.create_session(NewSession())
+        async with aclosing(client.follow(session.id)) as items:
+            await anext(items)
+            await asyncio.to_thread(served.stop)
+            await store.delete(session.id)
+            await asyncio.to_thread(served.start, port)
+            assert await anext(items, None) is None
+        with pytest.raises(Refused):
+            await anext(client.follow(session.id))
     assert served.stop() == 0
 
 

@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import msgspec
 
-from holdfast.client.connection import Connection, Refused, Unreachable
+from holdfast.client.connection import MODEL_SECONDS, Connection, Refused, Unreachable
 from holdfast.client.following import Pauses
 from holdfast.errors import HoldfastError
 from holdfast.execution.answer import ExecuteResponse
 from holdfast.execution.events import ExecutionEvent, StageReached, TextAdded
+from holdfast.execution.input import ActiveFile
 from holdfast.execution.reading import SummaryPage
 from holdfast.execution.replay import Replay
 from holdfast.model.question import Answer
@@ -166,10 +168,8 @@ class Client:
 
     async def compact_session(self, session_id: str, strategy: str | None = None) -> shapes.Compaction | None:
         """Shorten what a model is shown of a session; None when there is nothing to gain."""
-        body = {"strategy": strategy}
-        return (
-            await self._server.post(f"/api/sessions/{session_id}/compact", shapes.Compacted, body)
-        ).compaction
+        path, body = f"/api/sessions/{session_id}/compact", {"strategy": strategy}
+        return (await self._server.post(path, shapes.Compacted, body, seconds=MODEL_SECONDS)).compaction
 
     async def compactions(self, session_id: str) -> shapes.Compactions:
         """All compactions of a session, and what a model is shown now."""
@@ -189,7 +189,7 @@ class Client:
         before: int | None = None,
         limit: int = 100,
     ) -> shapes.MessagePage:
-        """The latest messages, those before a `seq`, or the first after one; none older than `since`."""
+        """The first messages, those after a `seq`, or the latest before one; none older than `since`."""
         later = None if since is None else iso(since)
         wanted = {"since": later, "after": after, "before": before, "limit": limit}
         return await self._server.get(f"/api/sessions/{session_id}/messages", shapes.MessagePage, wanted)
@@ -238,11 +238,20 @@ class Client:
                 if shape is not None:
                     yield msgspec.json.decode(event.data, type=shape)
 
-    async def rerun_turn(self, session_id: str, turn_id: str) -> ExecuteResponse:
-        """A new turn with the instruction of an earlier one."""
-        return await self._server.post(
-            f"/api/sessions/{session_id}/turns/{turn_id}/rerun", ExecuteResponse, {}
-        )
+    async def rerun_turn(
+        self,
+        session_id: str,
+        turn_id: str,
+        *,
+        instruction: str | None = None,
+        active_files: Iterable[ActiveFile] | None = None,
+    ) -> ExecuteResponse:
+        """A new turn with the instruction and the files of an earlier one, or with these."""
+        body: dict[str, Any] = {"instruction": instruction}
+        if active_files is not None:
+            body["activeFiles"] = [msgspec.to_builtins(file) for file in active_files]
+        path = f"/api/sessions/{session_id}/turns/{turn_id}/rerun"
+        return await self._server.post(path, ExecuteResponse, body, seconds=MODEL_SECONDS)
 
     async def replay_turn(self, session_id: str, turn_id: str) -> Replay:
         return await self._server.get(f"/api/sessions/{session_id}/turns/{turn_id}/replay", Replay)
@@ -348,22 +357,31 @@ class Client:
     async def follow(self, session_id: str, since: int = 0) -> AsyncGenerator[shapes.Changes, None]:
         """What changed in a session after a revision, then every change. It ends when the session is gone.
 
+        One that is not there to begin with is a `Refused`.
+
         A `Refused` with the code `revision_ahead` says that the server has not been where `since` is: it
         was restored from a backup. What is known of the session is to be forgotten then.
         """
         pauses = Pauses()
+        was_there = False
         while True:
-            with pauses.coming_back():
-                path = f"/api/sessions/{session_id}/events"
-                async with aclosing(self._server.events(path, headers=_position(since))) as events:
-                    async for event in events:
-                        pauses.reset()
-                        if event.event == "gone":
-                            return
-                        if event.event == "change":
-                            changes = msgspec.json.decode(event.data, type=shapes.Changes)
-                            since = changes.rev
-                            yield changes
+            try:
+                with pauses.coming_back():
+                    path = f"/api/sessions/{session_id}/events"
+                    async with aclosing(self._server.events(path, headers=_position(since))) as events:
+                        async for event in events:
+                            pauses.reset()
+                            if event.event == "gone":
+                                return
+                            if event.event == "change":
+                                changes = msgspec.json.decode(event.data, type=shapes.Changes)
+                                since = changes.rev
+                                was_there = True
+                                yield changes
+            except Refused as refusal:
+                if was_there and refusal.problem.status == HTTPStatus.NOT_FOUND:
+                    return  # it went while the connection was down
+                raise
             await pauses.next()
 
     async def follow_all(

@@ -21,6 +21,10 @@ SECONDS = 60.0
 """How long an answer may take, and how long a feed may be silent: four times its heartbeat."""
 
 
+MODEL_SECONDS = 3600.0
+"""How long an answer may take that a model has to think about."""
+
+
 class Unreachable(HoldfastError):
     """The server did not answer. Whether it did what was asked is not known."""
 
@@ -55,8 +59,10 @@ class Connection:
     async def get(self, path: str, shape: type[T], query: Mapping[str, Any] | None = None) -> T:
         return await self.call("GET", path, shape, query=query)
 
-    async def post(self, path: str, shape: type[T], body: Mapping[str, Any] | None = None) -> T:
-        return await self.call("POST", path, shape, body=body)
+    async def post(
+        self, path: str, shape: type[T], body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS
+    ) -> T:
+        return await self.call("POST", path, shape, body=body, seconds=seconds)
 
     async def call(
         self,
@@ -66,8 +72,10 @@ class Connection:
         *,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
+        seconds: float = SECONDS,
     ) -> T:
-        return msgspec.json.decode(await self.content(method, path, query=query, body=body), type=shape)
+        content = await self.content(method, path, query=query, body=body, seconds=seconds)
+        return msgspec.json.decode(content, type=shape)
 
     async def content(
         self,
@@ -76,11 +84,14 @@ class Connection:
         *,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
+        seconds: float = SECONDS,
     ) -> bytes:
         """The bytes of an answer."""
         wanted = {name: value for name, value in (query or {}).items() if value is not None}
         try:
-            response = await self._http.request(method, path, params=wanted, json=body)
+            response = await self._http.request(
+                method, path, params=wanted, json=body, timeout=httpx2.Timeout(SECONDS, read=seconds)
+            )
         except httpx2.TransportError as error:
             raise Unreachable(
                 f"The server at {self.url} does not answer ({error}); is it running? `holdfast doctor` knows."
