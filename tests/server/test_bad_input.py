@@ -36,6 +36,8 @@ BODIES: list[tuple[str, bytes, str, int]] = [
     ("path", "body", "sentence"),
     [
         ("/api/sessions?limt=3", None, "limt: there is nothing of this name here."),
+        ("/api/sessions?limit=3&limit=4", None, "limit: It is given more than once."),
+        ("/api/me?verbose=1", None, "verbose: there is nothing of this name here."),
         ("/api/sessions/x/messages", None, "id: it is not an id, which is 32 hexadecimal digits"),
         ("/api/sessions?agent=a%00b", None, "agent: it must not contain a NUL character."),
         ("/api/repos", "{", "The body is not JSON: it goes wrong at character 1."),

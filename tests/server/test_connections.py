@@ -15,7 +15,8 @@ import uvicorn
 from holdfast import Message, NewSession
 from holdfast.config import QuestionSettings, Settings
 from holdfast.model.principal import LOCAL
-from holdfast.server import protocol
+from holdfast.server import gate, protocol
+from holdfast.server.limits import RateLimit
 from holdfast.server.parts import Parts, open_parts
 from holdfast.server.protocol import MAX_PIPELINED
 from holdfast.server.run import configured
@@ -155,6 +156,24 @@ async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for(
         assert (await caller.hear(b"}")).startswith(b"HTTP/1.1 401 ")
         await caller.say(b"x")
         assert await caller.hear_all() == b""
+
+
+async def test_a_body_that_comes_drop_by_drop_has_an_end(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "WHOLE_BODY_SECONDS", 0.5)
+    head = here.get("/api/markdown").replace(b"GET", b"POST").removesuffix(b"\r\n")
+    head += b"Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+    with Caller(here) as caller:
+        await caller.say(head)
+        answer = asyncio.ensure_future(caller.hear(b"}"))
+        while not answer.done():
+            with suppress(ConnectionError):
+                await caller.say(b" ")
+            await asyncio.wait([answer], timeout=0.01)
+        assert (await answer).startswith(b"HTTP/1.1 408 ")
+
+
+def test_somebody_may_call_however_low_the_limit_is() -> None:
+    assert RateLimit(0.1, burst=0.2).allows("ada")
 
 
 async def test_after_a_body_that_nobody_wanted_the_connection_goes_on(here: Here) -> None:

@@ -12,6 +12,7 @@ async def test_health_is_open_and_readiness_is_for_those_with_a_token(
     for path in ("/healthz", "/readyz"):
         response = await org.ada.get(path)
         assert (response.status_code, response.json()["status"]) == (200, "ok")
+        assert (await org.ada.call("HEAD", path)).status_code == 200
 
 
 async def test_figures_for_prometheus(store: Store, org: Organization) -> None:

@@ -37,6 +37,9 @@ NOBODY = Principal(LOCAL.organization, "nobody")
 BODY_SECONDS = 30.0
 """How long the next piece of a body may take."""
 
+WHOLE_BODY_SECONDS = 300.0
+"""How long all of a body may take: the largest, over a line of half a megabit."""
+
 DENIED_PER_SECOND, DENIED_BURST = 0.2, 20
 """How often it is written down that an address was refused in one way before anybody knew who called."""
 
@@ -204,16 +207,21 @@ class Gate:
         if kind != b"application/json":
             raise WrongContentType("The body must be JSON: send `Content-Type: application/json`.")
         received, complete = 0, False
+        now = asyncio.get_running_loop().time
+        end = now() + WHOLE_BODY_SECONDS
 
         async def checked() -> Message:
             nonlocal received, complete
             if complete:
                 return await receive()
             try:
-                async with asyncio.timeout(BODY_SECONDS):
+                async with asyncio.timeout_at(min(now() + BODY_SECONDS, end)):
                     message = await receive()
             except TimeoutError:
-                raise BodyTooSlow(f"The body stopped for {BODY_SECONDS:g} seconds; send it again.") from None
+                raise BodyTooSlow(
+                    f"The body stopped for {BODY_SECONDS:g} seconds, or took longer than "
+                    f"{WHOLE_BODY_SECONDS:g} in all; send it again."
+                ) from None
             received += len(message.get("body", b""))
             if received > self._max_body:
                 raise self._too_large()

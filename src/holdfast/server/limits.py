@@ -25,7 +25,7 @@ class RateLimit:
     def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         """A rate of zero is no limit."""
         self._per_second = per_second
-        self._burst = burst
+        self._burst = max(1.0, burst)  # or nobody could ever call
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 

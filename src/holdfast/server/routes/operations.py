@@ -14,6 +14,7 @@ from holdfast.server.routes.route import Route
 router = APIRouter(tags=["operations"], route_class=Route)
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get(
     "/healthz",
     responses={200: answers(shapes.Health)[200]},
@@ -24,6 +25,7 @@ async def get_health() -> Response:
     return rendered(shapes.Health(status="ok", version=holdfast.__version__))
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", responses=answers(shapes.Health))
 async def get_readiness(parts: PartsOf) -> Response:
     """Whether the server can do its work: its store answers."""

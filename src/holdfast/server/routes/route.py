@@ -10,7 +10,8 @@ once, and pydantic checks the same declarations. Other routes are left to FastAP
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from inspect import iscoroutinefunction, signature
 from typing import Any, TypeGuard, get_args, get_type_hints
@@ -62,9 +63,13 @@ class Arguments:
                     values[name] = check(request.path_params[alias])
                 except ValidationError as error:
                     errors += _located(error, ("path", alias))
+            asked: dict[str, str] = {}
+            if request.scope["query_string"]:
+                asked = dict(request.query_params)
+                errors += _repeated(request) if query else _unknown(asked)
             for name, check in query:
                 try:
-                    values[name] = check(dict(request.query_params) if request.scope["query_string"] else {})
+                    values[name] = check(asked)
                 except ValidationError as error:
                     errors += _located(error, ("query",))
             for name, check in body:
@@ -99,6 +104,18 @@ class Arguments:
             case _:
                 return False
         return True
+
+
+def _unknown(asked: Iterable[str]) -> list[dict[str, Any]]:
+    """That a route which takes no query was given one."""
+    return [{"loc": ("query", name), "msg": "Unexpected", "type": "extra_forbidden"} for name in asked]
+
+
+def _repeated(request: Request) -> list[dict[str, Any]]:
+    """Parameters that are given more than once, of which all but one would be ignored."""
+    names = Counter(name for name, _ in request.query_params.multi_items())
+    said = {"msg": "It is given more than once", "type": "repeated"}
+    return [{"loc": ("query", name), **said} for name, times in names.items() if times > 1]
 
 
 def _answering(handle: Handler) -> ASGIApp:
