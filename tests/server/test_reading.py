@@ -88,6 +88,29 @@ async def test_what_is_not_rendered_when_the_server_stops_is_refused(tmp_path: P
     assert "Traceback" not in served.complaints()
 
 
+async def test_addresses_are_links_and_paths_of_the_repository_are_not(org: Organization) -> None:
+    texts = [
+        "See https://e.org/a, in app.py.",
+        "[app](src/app.py)",
+        "[a b.py](<a b.py>)",
+        "![plan](plan.png)",
+    ]
+    answer = await org.ada.post("/api/markdown", {"texts": texts})
+    bare, named, same, picture = decoded(answer, shapes.RenderedTexts).html
+    assert '<a href="https://e.org/a"' in bare
+    assert bare.endswith("</a>, in app.py.</p>\n")
+    assert named == "<p>app <code>src/app.py</code></p>\n"
+    assert same == "<p><code>a b.py</code></p>\n"
+    assert picture == "<p>plan <code>plan.png</code></p>\n"
+
+
+async def test_the_boxes_of_a_task_list_are_ticked_or_not(org: Organization) -> None:
+    answer = await org.ada.post("/api/markdown", {"texts": ["- [ ] write\n- [x] read"]})
+    (html,) = decoded(answer, shapes.RenderedTexts).html
+    assert "<li>☐ write</li>" in html
+    assert "<li>☑ read</li>" in html
+
+
 async def test_a_session_is_exported_as_a_document(org: Organization, store: Store, session: Session) -> None:
     await store.as_system().append_messages(session.id, [Message.user("hello"), Message.agent("hi there")])
     markdown = await org.ada.get(f"/api/sessions/{session.id}/export")

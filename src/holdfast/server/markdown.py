@@ -3,6 +3,7 @@
 Agents write whatever they read somewhere. Raw HTML in it is text, code is coloured by class (the
 page's policy forbids inline styles), pictures become links since the page loads nothing from
 elsewhere, and what comes out is sanitised once more by a parser that knows how browsers read HTML.
+Links lead elsewhere: a path is one of the agent's repository, and nothing that this server serves.
 
 The parser's time grows faster than its text (ten seconds for 80 KB of `![`), so long texts stay plain,
 and one thread does all of it: whatever is to be rendered, nothing else in the server waits for it.
@@ -11,14 +12,17 @@ and one thread does all of it: whatever is to be rendered, nothing else in the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from urllib.parse import unquote
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from pygments import highlight
@@ -40,6 +44,8 @@ _TAGS = frozenset(
 )
 _ATTRIBUTES = {"a": {"href", "title", "target"}, "code": {"class"}, "span": {"class"}, "ol": {"start"}}
 _SCHEMES = {"http", "https", "mailto"}
+_ELSEWHERE = re.compile(rf"({'|'.join(sorted(_SCHEMES))}):", re.IGNORECASE)
+_BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
 class Renderer:
@@ -81,8 +87,16 @@ def rendered_html(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight": _highlighted})
-    parser.enable(["table", "strikethrough"])
+    options = {"html": False, "breaks": True, "linkify": True, "highlight": _highlighted}
+    parser = MarkdownIt("commonmark", options)
+    parser.enable(["table", "strikethrough", "linkify"])
+    assert parser.linkify is not None
+    # Only what says its scheme is an address: `app.py` could be a host of Paraguay.
+    parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
+    for scheme in ("ftp:", "//"):
+        parser.linkify.add(scheme, None)
+    parser.core.ruler.push("boxes", _tick_boxes)
+    parser.core.ruler.push("paths", _show_paths)
     parser.add_render_rule("image", _picture_as_link)
     parser.add_render_rule("link_open", _link_elsewhere)
     return parser
@@ -105,6 +119,9 @@ def _picture_as_link(
     picture = tokens[index]
     address = str(picture.attrGet("src") or "")
     name = renderer.renderInlineAsText(picture.children or [], options, env) or address
+    if not _ELSEWHERE.match(address):
+        named = [Token("text", "", 0, content=name)]
+        return renderer.renderInline(list(_named_path(named, address)), options, env)
     return f'<a href="{escapeHtml(address)}" target="_blank">{escapeHtml(name)}</a>'
 
 
@@ -113,3 +130,43 @@ def _link_elsewhere(
 ) -> str:
     tokens[index].attrSet("target", "_blank")
     return renderer.renderToken(tokens, index, options, env)
+
+
+def _tick_boxes(state: StateCore) -> None:
+    """The items of a list that begin with a box, ticked or not."""
+    for opened, _, said in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        if opened.type == "list_item_open" and said.children:
+            first = said.children[0]
+            if first.type == "text" and (box := _BOXES.get(first.content[:4])):
+                first.content = box + first.content[4:]
+
+
+def _show_paths(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children:
+            token.children = list(_with_paths(token.children))
+
+
+def _with_paths(tokens: Sequence[Token]) -> Iterator[Token]:
+    """What was said, with the path in place of a link to one."""
+    path: str | None = None
+    name: list[Token] = []
+    for token in tokens:
+        if token.type == "link_open" and not _ELSEWHERE.match(address := str(token.attrGet("href"))):
+            path, name = address, []
+        elif path is None:
+            yield token
+        elif token.type == "link_close":
+            yield from _named_path(name, path)
+            path = None
+        else:
+            name.append(token)
+
+
+def _named_path(name: Sequence[Token], address: str) -> Iterator[Token]:
+    """A path of the repository as code, after its name where that is another."""
+    path = unquote(address)
+    if "".join(token.content for token in name) != path:
+        yield from name
+        yield Token("text", "", 0, content=" ")
+    yield Token("code_inline", "code", 0, content=path)
