@@ -4,7 +4,9 @@ What is asserted is work, not time: requests and elements. Times are what `bench
 """
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest_asyncio
 from playwright.async_api import expect
 
@@ -107,6 +109,21 @@ async def test_a_question_that_waits_is_in_sight_when_its_session_opens(
     await expect(page.get_by_role("textbox", name="Prompt")).to_be_focused()  # all of it is there
     await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
     await expect(page.get_by_role("button", name="Allow")).to_be_in_viewport()
+
+
+async def test_each_day_is_named_once_where_it_begins(visitor: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="For days"))
+    begin = datetime(2026, 3, 30, tzinfo=UTC)
+    days = [begin + timedelta(hours=6 * number) for number in range(120)]
+    said = [
+        msgspec.structs.replace(each, timestamp=at)
+        for each, at in zip(scenes.talk(1, 120), days, strict=True)
+    ]
+    await store.append_messages(session.id, said)
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await page.set_viewport_size({"width": 1200, "height": 15_000})
+    await expect(page.locator(".day")).to_have_count(30)
+    await expect(page.locator(".day").first).to_have_text("Monday, 30 March 2026")
 
 
 SCROLLER = "document.querySelector('.scroller')"

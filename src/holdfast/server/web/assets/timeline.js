@@ -10,6 +10,7 @@ import { whenReachable } from "./feed.js";
 import { Folds } from "./folds.js";
 import { html } from "./markdown.js";
 import { messageView } from "./message.js";
+import { dayOf, today } from "./times.js";
 
 const STRETCH = 50; // messages
 const SHELF = 50; // stretches
@@ -220,7 +221,10 @@ export class Timeline {
     }
     const texts = messages.filter(isFinalText).map((message) => html(message.content.text));
     await Promise.race([Promise.all(texts), new Promise((go) => setTimeout(go, PATIENCE))]);
-    if (stretch.shown) this.#arrange(stretch);
+    if (!stretch.shown) return;
+    this.#arrange(stretch);
+    const next = this.#stretchOf(stretch.last + 1);
+    if (next?.element.childElementCount) this.#arrange(next); // now it is known whether it begins with another day
   }
 
   #empty(stretch) {
@@ -239,11 +243,19 @@ export class Timeline {
     // The last plan of a turn stands for those before it.
     const plans = new Map(messages.filter(isPlan).map(({ turnId, id }) => [turnId, id]));
     const elements = [];
+    // Of what is before this stretch and not known, the day is taken for the same until it comes.
+    const before = this.conversation.bySeq.get(stretch.first - 1) ?? messages[0];
+    let day = stretch.first === 1 ? today() : before && dayOf(before.timestamp);
     for (const message of messages) {
       const view = this.#view(message);
       const isSuperseded = isPlan(message) && plans.get(message.turnId) !== message.id;
       view.element.hidden = this.folds.hides(message.seq) || isSuperseded;
-      elements.push(...this.folds.cardsAt(message.seq), view.element);
+      elements.push(...this.folds.cardsAt(message.seq));
+      if (!view.element.hidden && dayOf(message.timestamp) !== day) {
+        day = dayOf(message.timestamp);
+        elements.push((view.day ??= h("p", { class: "day" }, day)));
+      }
+      elements.push(view.element);
       if (!view.element.hidden) elements.push(...this.folds.marksAt(message.seq));
     }
     stretch.element.style.minHeight = "";

@@ -14,6 +14,10 @@ export function ago(iso) {
   return day.format(new Date(iso));
 }
 
+const date = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
+export const dayOf = (iso) => date.format(new Date(iso));
+export const today = () => date.format(new Date());
+
 export const timeOfDay = (iso) => clock.format(new Date(iso));
 export const moment = (iso) => full.format(new Date(iso));
 
