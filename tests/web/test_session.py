@@ -217,6 +217,16 @@ async def test_a_session_is_saved_as_markdown(page: Page) -> None:
     assert "To be kept." in saved.read_text()
 
 
+async def test_what_can_be_done_opens_below_its_button(visitor: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="With a menu"))
+    page = await visitor.open(f"#/sessions/{session.id}")
+    opener = page.get_by_role("button", name="What can be done")
+    await opener.click()
+    button, menu = await box_of(opener), await box_of(page.locator(".menu"))
+    assert abs(menu["x"] + menu["width"] - button["x"] - button["width"]) <= 1
+    assert menu["y"] >= button["y"] + button["height"]
+
+
 async def test_the_mode_of_the_agent_is_chosen(page: Page, store: Store) -> None:
     await begin(page, "Begin.\nsay ok")
     mode = page.get_by_role("combobox", name="Mode", exact=True)

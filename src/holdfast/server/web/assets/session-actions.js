@@ -18,13 +18,9 @@ export class SessionActions {
     this.changed = changed;
     this.path = `/api/sessions/${conversation.id}`;
     this.menu = h("div", { class: "menu", popover: "auto", id: `actions-${conversation.id}` });
-    this.element = h(
-      "div",
-      { class: "actions" },
-      iconButton("more", "What can be done", { popovertarget: this.menu.id, "aria-haspopup": "menu" }),
-      this.menu,
-    );
-    this.menu.addEventListener("beforetoggle", () => this.menu.replaceChildren(...this.#items()));
+    this.opener = iconButton("more", "What can be done", { popovertarget: this.menu.id });
+    this.element = h("div", { class: "actions" }, this.opener, this.menu);
+    this.menu.addEventListener("beforetoggle", () => this.#fillMenu());
   }
 
   async rename() {
@@ -48,6 +44,13 @@ export class SessionActions {
     const meanwhile = isModel ? "Copying what was said…" : "Starting the agent…";
     const forked = await this.#do(post(`${this.path}/fork`), meanwhile);
     if (forked) go(sessionHref(forked.id));
+  }
+
+  /** It opens below its button, wherever that stands: over the page, a popover knows nothing of it. */
+  #fillMenu() {
+    this.menu.replaceChildren(...this.#items());
+    const { bottom, right } = this.opener.getBoundingClientRect();
+    this.menu.style.inset = `${bottom + 4}px ${document.body.clientWidth - right}px auto auto`;
   }
 
   #items() {
