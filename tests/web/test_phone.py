@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from holdfast import Store
+from holdfast import NewSession, Store
 from holdfast.model.ids import RepoId
 from holdfast.model.question import NewQuestionSet, Option, Question
+from holdfast.model.turn import NewTurn
 from holdfast.questions import QuestionBox
 from tests.server.servers import Served
 from tests.web import scenes
+from tests.web.test_session import box_of
 from tests.web.visitors import PHONE, Visitor, visiting
 
 
@@ -62,6 +64,44 @@ async def test_a_question_that_waits_is_reached_before_there_is_any_session(
         page = await visitor.open()
         await page.get_by_role("link", name="Inbox 1 waiting").tap()
         await expect(page.get_by_text("Deploy now?")).to_be_visible()
+
+
+async def test_a_prompt_of_two_lines_is_written_with_a_finger(phone: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="Two lines"))
+    page = await phone.open(f"#/sessions/{session.id}")
+    text = page.get_by_role("textbox", name="Prompt")
+    await text.tap()
+    await text.press_sequentially("one")
+    await text.press("Enter")
+    await text.press_sequentially("two")
+    await expect(text).to_have_value("one\ntwo")
+
+
+async def test_the_details_of_a_session_are_closed_before_it_is_left(phone: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="Looked at closely"))
+    page = await phone.open(f"#/sessions/{session.id}")
+    button = page.get_by_role("button", name="Details")
+    await expect(button).to_have_attribute("aria-expanded", "false")
+    await button.tap()
+    await expect(button).to_have_attribute("aria-expanded", "true")
+    details = page.get_by_role("complementary", name="About this session")
+    await expect(details).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(details).to_be_hidden()
+    await expect(page.get_by_role("heading", name="Looked at closely")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("navigation", name="Sessions")).to_be_visible()
+
+
+async def test_many_prompts_that_wait_leave_room_for_the_conversation(phone: Visitor, store: Store) -> None:
+    session = await store.create_session(NewSession(title="Much to do"))
+    for number in range(25):
+        await store.add_turn(session.id, NewTurn(instruction_summary=f"Step {number}"))
+    page = await phone.open(f"#/sessions/{session.id}")
+    queue = page.get_by_role("list", name="Prompts that wait")
+    await expect(queue.get_by_role("listitem")).to_have_count(24)
+    messages = await box_of(page.get_by_role("region", name="Messages"))
+    assert messages["height"] > PHONE[1] / 2
 
 
 async def expect_no_sideways_scrolling(page: Page) -> None:

@@ -121,7 +121,7 @@ async function start() {
     c: () => shown.composer?.focus(),
     g: () => shown.timeline?.toEnd(),
     s: () => shown.composer?.stopTurn(),
-    Escape: () => location.hash !== "" && (location.hash = "#/"),
+    Escape: () => shown.escape?.() || (location.hash !== "" && (location.hash = "#/")),
     choose: (number) => shown.choose?.(number),
   });
   await Promise.all([list.load(), show()]);

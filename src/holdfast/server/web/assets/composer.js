@@ -39,7 +39,7 @@ export class Composer {
       { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send (Enter)" },
       icon("send"),
     );
-    this.queue = h("ol", { class: "queue", "aria-label": "Prompts that wait" });
+    this.queue = h("ol", { class: "queue", tabindex: "0", "aria-label": "Prompts that wait" });
     this.form = h(
       "form",
       { class: "composer", onsubmit: (event) => this.#submit(event) },
@@ -105,7 +105,9 @@ export class Composer {
     }
   }
 
+  /** A finger has no Shift, but a button to send with. */
   #typed(event) {
+    if (!matchMedia("(hover: hover)").matches) return;
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       this.form.requestSubmit();

@@ -16,6 +16,13 @@ import { toast } from "./toast.js";
 import { statusMark } from "./status.js";
 import { markRead } from "./unread.js";
 
+const ANNOUNCED = {
+  waiting: "The agent waits for your answer.",
+  running: "The agent works.",
+  error: "The session ended in an error.",
+};
+const ANSWERED = "The agent has answered.";
+
 export class SessionView {
   /** With `seq`, it opens at that message and not at its end. */
   constructor(id, seq) {
@@ -72,6 +79,21 @@ export class SessionView {
     return this.conversation ? nameOf(this.conversation.session) : "Session";
   }
 
+  /** Close what lies over it, if something does. */
+  escape() {
+    const isOver = this.detailsButton?.checkVisibility() && this.element.classList.contains("with-details");
+    if (isOver) {
+      this.#toggleDetails();
+      this.detailsButton.focus();
+    }
+    return isOver;
+  }
+
+  #toggleDetails() {
+    const isOpen = this.element.classList.toggle("with-details");
+    this.detailsButton.setAttribute("aria-expanded", String(isOpen));
+  }
+
   #questionsChanged = () => {};
 
   #build() {
@@ -79,6 +101,11 @@ export class SessionView {
     this.actions = new SessionActions(conversation, () => this.composer.update());
     this.composer = new Composer(conversation, this.actions, () => this.timeline.toEnd());
     this.details = new SessionDetails(conversation, (what, body) => this.#set(what, body));
+    this.detailsButton = iconButton("panel", "Details", {
+      class: "icon-button details-button",
+      "aria-expanded": "false",
+      onclick: () => this.#toggleDetails(),
+    });
     this.heading = h("h1", { tabindex: "-1" });
     this.about = h("p", { class: "about" });
     this.announcement = h("p", { class: "sr-only", role: "status" });
@@ -104,10 +131,7 @@ export class SessionView {
           { class: "view-header" },
           h("a", { class: "icon-button back", href: "#/", "aria-label": "All sessions" }, icon("back")),
           h("div", { class: "titles" }, this.heading, this.about),
-          iconButton("panel", "Details", {
-            class: "icon-button details-button",
-            onclick: () => this.element.classList.toggle("with-details"),
-          }),
+          this.detailsButton,
           this.actions.element,
         ),
         h("div", { class: "scroll-area" }, this.scroller, this.latest),
@@ -144,8 +168,8 @@ export class SessionView {
         h("span", {}, session.agent),
         ...(repo ? [h("span", {}, repo.name, repo.branch && [" ", h("code", {}, repo.branch)])] : []),
       );
-      this.announcement.textContent =
-        { waiting: "The agent waits for your answer.", running: "The agent works." }[state] ?? "";
+      this.announcement.textContent = ANNOUNCED[state] ?? (this.#state === "running" ? ANSWERED : "");
+      this.#state = state;
     }
     this.asked.update(waiting);
     this.composer.update();
@@ -155,6 +179,7 @@ export class SessionView {
   }
 
   #facts = "";
+  #state = "";
 
   #showEmpty(session) {
     const isEmpty = this.conversation.lastSeq === 0;
