@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from holdfast import Store
+from holdfast import NewSession, Store
 from holdfast.model.ids import RepoId
 from holdfast.questions import QuestionBox
 from tests.server.servers import Served
 from tests.web import scenes
+from tests.web.test_session import begin, said
 from tests.web.visitors import DESK, PHONE, visiting
 
 CHECKS = (Path(__file__).parent / "accessibility.js").read_text()
@@ -69,6 +70,23 @@ async def test_a_session_is_begun_read_and_answered_without_a_mouse(page: Page) 
     await expect(page.locator(".rows a:focus")).to_have_count(1)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("textbox", name="Prompt")).to_be_focused()
+
+
+async def test_the_next_session_is_the_one_beside_the_open_one(page: Page, store: Store) -> None:
+    for number in (1, 2, 3):
+        await store.create_session(NewSession(title=f"Neighbour {number}"))
+    await page.get_by_role("link", name="Neighbour 2").click()
+    await expect(page.get_by_role("heading", name="Neighbour 2")).to_be_visible()
+    await expect(page.get_by_role("textbox", name="Prompt")).to_be_focused()
+    await page.get_by_role("region", name="Messages").focus()
+    await page.keyboard.press("j")
+    await expect(page.get_by_role("link", name="Neighbour 1")).to_be_focused()
+
+
+async def test_it_is_announced_that_the_agent_has_answered(page: Page) -> None:
+    await begin(page, "Answer.\nsay Done.")
+    await expect(said(page)).to_contain_text("Done.")
+    await expect(page.get_by_role("status").filter(has_text="The agent has answered.")).to_be_attached()
 
 
 async def test_focus_is_seen_and_dialogs_keep_and_return_it(page: Page) -> None:

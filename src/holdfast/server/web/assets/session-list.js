@@ -78,10 +78,11 @@ export class SessionList {
     await this.#page(undefined);
   }
 
-  /** Move the focus up or down. */
+  /** Move the focus up or down, from the session that is open if it is nowhere in the list. */
   step(by) {
     const links = [...this.rows.querySelectorAll("a")];
-    const at = links.indexOf(document.activeElement);
+    const focused = links.indexOf(document.activeElement);
+    const at = focused >= 0 ? focused : links.findIndex((link) => link.hasAttribute("aria-current"));
     links[Math.max(0, Math.min(links.length - 1, at + by))]?.focus();
   }
 
