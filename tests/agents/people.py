@@ -32,6 +32,7 @@ class World:
         self.box = QuestionBox(root / "questions")
         self.audited: list[tuple[str, str, dict[str, Any]]] = []
         self.noted: list[QuestionSet] = []
+        self.over: list[QuestionSet] = []
 
     def asking(
         self, policy: Policy = ASK, *, box: QuestionBox | None = None, nobody: bool = False, **more: Any
@@ -58,7 +59,7 @@ class World:
         self.audited.append((action, outcome, detail))
 
     async def _note(self, question_set: QuestionSet) -> None:
-        self.noted.append(question_set)
+        (self.over if question_set.is_settled else self.noted).append(question_set)
 
 
 def raw(params: Any) -> msgspec.Raw:

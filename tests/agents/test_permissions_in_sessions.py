@@ -8,6 +8,8 @@ import pytest
 from holdfast import PlanContent, QuestionContent, ToolContent
 from holdfast.agents.permissions import Decision, Rule, ToolKind
 from holdfast.model.question import Answer, QuestionKind, QuestionSet, QuestionStatus
+from holdfast.model.times import iso
+from holdfast.server.export import Format, exported
 from tests.agents.worlds import World, until, working
 
 
@@ -34,7 +36,14 @@ async def test_a_person_allows_a_write_and_everything_about_it_is_kept(world: Wo
         (tool,) = [content for content in contents if isinstance(content, ToolContent)]
         assert (tool.status, tool.result) == ("completed", {"bytes": 6})
         (noted,) = [content for content in contents if isinstance(content, QuestionContent)]
-        assert (noted.question_set_id, noted.kind) == (question.id, "permission")
+        assert (noted.question_set_id, noted.kind, noted.status) == (question.id, "permission", "completed")
+        assert noted.answers == ({"questionIndex": 0, "selectedOption": "Allow"},)
+        assert (noted.answered_by, noted.answered_from) == ("ada", "test")
+        settled = await world.box.get(question.id)
+        assert settled.answered_at is not None
+        assert noted.answered_at == iso(settled.answered_at)
+        document = "".join([piece async for piece in exported(world.store, session.id, Format.MARKDOWN)])
+        assert f"Allow, answered by ada through test at {noted.answered_at}" in document
     (entry,) = await world.store.list_audit()
     assert (entry.action, entry.outcome, entry.subject) == ("agent.permission", "allowed", session.id)
     assert (entry.detail["person"], entry.detail["door"]) == ("ada", "test")
@@ -91,6 +100,10 @@ async def test_cancelling_a_turn_withdraws_its_question(world: World) -> None:
         question = await asked(world)
         await supervisor.cancel_turn(world.store, session.id)
         assert (await world.ended(session, turn)).stop_reason == "cancelled"
+        (noted,) = [
+            m.content for m in await world.messages(session) if isinstance(m.content, QuestionContent)
+        ]
+        assert (noted.status, noted.answered_from) == ("rejected", "its withdrawal")
         assert (await world.box.get(question.id)).status is QuestionStatus.REJECTED
 
 

@@ -22,6 +22,7 @@ from holdfast.model.content import (
     decode_content,
     encode_content,
     interrupted,
+    is_open,
 )
 from holdfast.model.message import Message, Role
 
@@ -129,15 +130,18 @@ def test_a_tool_call_keeps_name_arguments_and_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "is_open"), [("pending", True), ("in_progress", True), ("completed", False), (None, False)]
+    ("status", "open_"), [("pending", True), ("in_progress", True), ("completed", False), (None, False)]
 )
-def test_a_tool_is_open_while_it_runs(status: str | None, is_open: bool) -> None:
-    assert ToolContent(tool="t", args={}, status=status).open is is_open
+def test_a_tool_is_open_while_it_runs(status: str | None, open_: bool) -> None:
+    assert ToolContent(tool="t", args={}, status=status).open is open_
 
 
 def test_an_interrupted_content_is_closed_and_says_so() -> None:
     assert interrupted({"type": "text", "text": "half", "partial": True})["partial"] is False
     assert interrupted({"type": "tool", "tool": "t", "status": "pending"})["status"] == "interrupted"
+    asked = {"type": "question", "questionSetId": "q-1", "status": "pending"}
+    assert is_open(json.dumps(asked).encode())
+    assert not is_open(json.dumps(interrupted(asked)).encode())
 
 
 @pytest.mark.req("SES-02")

@@ -34,6 +34,7 @@ from holdfast.model.question import (
 )
 from holdfast.questions import QuestionBox
 from holdfast.questions.errors import QuestionsRejected, QuestionsTimedOut
+from holdfast.routing.ending import to_its_end
 
 log = logging.getLogger("holdfast.agents")
 
@@ -96,7 +97,8 @@ class Asking:
         noted: Callable[[QuestionSet], Awaitable[None]],
         known: Callable[[str], Mapping[str, Any]] = lambda _: {},
     ) -> None:
-        """`noted` is told of each set that is asked; `known` has what was said of a tool call before."""
+        """`noted` is told of each set that is asked, and again when it is over; `known` has what was
+        said of a tool call before."""
         self._box = box
         self._agent = agent
         self._session_id = session_id
@@ -241,17 +243,26 @@ class Asking:
         asked = await self._box.ask(new)
         try:
             await self._noted(asked)
-        except BaseException:
-            await self._box.abandon(asked.id)
-            raise
-        with suppress(QuestionsRejected, QuestionsTimedOut):
-            await self._box.wait(asked.id)
-        settled = await self._box.get(asked.id)
+            with suppress(QuestionsRejected, QuestionsTimedOut):
+                await self._box.wait(asked.id)
+            settled = await self._box.get(asked.id)
+        finally:
+            await to_its_end(self._over(self._box, asked))
         if settled.is_settled:
             await self._heard(self._box, settled)
-        else:
-            await self._box.abandon(asked.id)
         return settled
+
+    async def _over(self, box: QuestionBox, asked: QuestionSet) -> None:
+        """The request has ended: nobody answers it any more, and its session keeps what was said."""
+        try:
+            over = await box.abandon(asked.id)
+        except HoldfastError as error:
+            log.warning("The question set %s could not be withdrawn: %s", asked.id, error)
+            over = msgspec.structs.replace(asked, status=QuestionStatus.ABANDONED)
+        try:
+            await self._noted(over)
+        except HoldfastError as error:  # which must not keep the answer from the agent
+            log.warning("What became of %s is not in its session: %s", asked.id, error)
 
     async def _heard(self, box: QuestionBox, settled: QuestionSet) -> None:
         try:

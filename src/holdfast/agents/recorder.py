@@ -44,6 +44,7 @@ from holdfast.model.content import (
     Content,
     JsonContent,
     PlanContent,
+    QuestionContent,
     ResourceContent,
     TextContent,
     ThoughtContent,
@@ -52,8 +53,10 @@ from holdfast.model.content import (
 )
 from holdfast.model.ids import MessageId, SessionId, TurnId
 from holdfast.model.message import Message, Role
+from holdfast.model.question import QuestionSet
 from holdfast.model.session import SessionPatch
 from holdfast.model.text import readable
+from holdfast.model.times import iso
 from holdfast.model.turn import SUMMARY_LENGTH
 from holdfast.store.ids import new_id
 from holdfast.store.store import Store
@@ -114,6 +117,8 @@ class Recorder:
         self._run: _Run | None = None
         self._tools: dict[str, _Tool] = {}
         self._printed: dict[str, dict[str, Any]] = {}
+        self._asked: dict[str, MessageId] = {}
+        """The messages of question sets that are open."""
         self._plan: tuple[Any, ...] | None = None
         self._answer: list[str] = []
         self._answer_size = 0
@@ -143,11 +148,16 @@ class Recorder:
             await self._end_run()
             await self._append(Role.SYSTEM, TextContent(text=text), metadata)
 
-    async def add(self, content: Content) -> None:
-        """A message of ours between those of the agent."""
+    async def question(self, question_set: QuestionSet) -> None:
+        """What the agent asks a person; once more when that has ended, and the session keeps the answer."""
+        content = _question(question_set)
         async with self._one_at_a_time:
+            asked = self._asked.pop(question_set.id, None)
+            if asked is not None:
+                await self._revise(asked, content)
+                return
             await self._end_run()
-            await self._append(Role.SYSTEM, content)
+            self._asked[question_set.id] = await self._append(Role.SYSTEM, content)
 
     async def tool(self, call: ToolCallFields) -> None:
         """A tool call that another message of the agent spoke of."""
@@ -315,10 +325,7 @@ class Recorder:
             await self._append(Role.SYSTEM, JsonContent(raw_update(params)))
 
     async def _change(self, tool: _Tool, content: ToolContent) -> None:
-        try:
-            await self._stored(lambda: self._store.revise_message(self._session, tool.message_id, content))
-        except MessageFinal:
-            log.warning("session %s: somebody else closed a tool call that was running", self._session)
+        await self._revise(tool.message_id, content)
         tool.content = content if content.open else None
 
     async def _record_plan(self, plan: Plan) -> None:
@@ -350,6 +357,12 @@ class Recorder:
         message = Message.of(role, content, id=message_id, metadata=metadata or {})
         await self._stored(lambda: self._store.append_messages(self._session, [message], turn_id=self._turn))
         return message_id
+
+    async def _revise(self, message_id: MessageId, content: Content) -> None:
+        try:
+            await self._stored(lambda: self._store.revise_message(self._session, message_id, content))
+        except MessageFinal:
+            log.warning("session %s: somebody else closed a message that was open", self._session)
 
     async def _refused(self, error: InvalidInput, params: msgspec.Raw) -> None:
         """The store will never take this update; the person is told, and the log has its beginning."""
@@ -388,6 +401,21 @@ def _merged(content: ToolContent, call: ToolCallFields) -> ToolContent:
         content=content.content if call.content is None else call.content,
         locations=content.locations if call.locations is None else call.locations,
         meta={**(content.meta or {}), **(call.meta or {})} or None,
+    )
+
+
+def _question(question_set: QuestionSet) -> QuestionContent:
+    answered_at = question_set.answered_at
+    return QuestionContent(
+        question_set_id=question_set.id,
+        kind=question_set.kind.value,
+        questions=tuple(msgspec.to_builtins(question_set.questions)),
+        status=question_set.status.value,
+        answers=tuple(msgspec.to_builtins(question_set.answers or ())),
+        answered_by=question_set.answered_by,
+        answered_from=question_set.answered_from,
+        answered_at=None if answered_at is None else iso(answered_at),
+        rejection_reason=question_set.rejection_reason,
     )
 
 

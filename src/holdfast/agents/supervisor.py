@@ -20,8 +20,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
 from holdfast.agents.asking import Asking
 from holdfast.agents.catalogue import AgentEntry, Catalogue
 from holdfast.agents.live import AgentNotRunning, AgentSilent, AnswerNotUnderstood, Limits, LiveAgent
@@ -37,11 +35,10 @@ from holdfast.agents.workspace import Workspace
 from holdfast.compaction.background import BackgroundCompaction
 from holdfast.compaction.policy import DEFAULT_PROVIDER, NOTHING, CompactionPolicy, Policies
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, SessionNotFound, TurnEnded
-from holdfast.model.content import QuestionContent
 from holdfast.model.ids import RepoId, SessionId
 from holdfast.model.message import Message
 from holdfast.model.principal import Principal
-from holdfast.model.question import QuestionSet, QuestionStatus
+from holdfast.model.question import QuestionStatus
 from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
 from holdfast.model.status import LIVE, SessionStatus, require_live, require_transition
 from holdfast.model.turn import Turn, TurnFailure
@@ -363,15 +360,6 @@ class Supervisor:
         async def audit(action: str, outcome: str, detail: dict[str, Any]) -> None:
             await owner.audit(action, outcome, subject=session.id, detail=detail)
 
-        async def asked(question_set: QuestionSet) -> None:
-            await recorder.add(
-                QuestionContent(
-                    question_set_id=question_set.id,
-                    kind=question_set.kind.value,
-                    questions=tuple(msgspec.to_builtins(question_set.questions)),
-                )
-            )
-
         async def started(group: int, at: float) -> None:
             await self._store.record_process(session.id, group, at)
 
@@ -385,7 +373,7 @@ class Supervisor:
             workspace=workspace,
             policy=entry.policy,
             audit=audit,
-            noted=asked,
+            noted=recorder.question,
             known=recorder.known,
         )
         return recorder, Services(workspace, terminals, asking, recorder, audit)

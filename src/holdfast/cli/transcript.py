@@ -21,7 +21,7 @@ from holdfast.model.content import (
     decode_content,
 )
 from holdfast.model.message import Role
-from holdfast.questions.shown import harmless, one_line
+from holdfast.questions.shown import decision, harmless, one_line
 from holdfast.server.shapes import Changes, Message
 
 MARKS = {"pending": "·", "in_progress": "…", "completed": "✓", "failed": "✗", "interrupted": "✗"}
@@ -76,8 +76,13 @@ class Transcript:
                 self._line(message.id, f"{mark} {one_line(tool.title or tool.tool)}", "cyan")
             case PlanContent(steps=steps):
                 self._show_plan(message.id, [_step(step) for step in steps])
-            case QuestionContent(kind=kind, question_set_id=set_id):
-                self._line(message.id, f"? asked ({kind} {set_id[:8]})", "magenta")
+            case QuestionContent(kind=kind, question_set_id=set_id) as asked:
+                became = decision(asked)
+                self._line(
+                    message.id,
+                    f"? asked ({one_line(kind)} {one_line(set_id[:8])}){became and f': {became}'}",
+                    "magenta",
+                )
             case ResourceContent(uri=uri):
                 self._line(message.id, f"↗ {one_line(uri)}", "cyan")
             case CompactionContent(first_seq=first, last_seq=last, summary=summary):

@@ -92,6 +92,17 @@ class QuestionContent(_Kind, frozen=True, kw_only=True, tag="question"):
     question_set_id: str
     kind: str = "question"
     questions: tuple[Any, ...] = ()
+    status: str | None = None
+    """`pending` is open; then how the set ended. Older messages say nothing of it."""
+    answers: tuple[Any, ...] = ()
+    answered_by: str | None = None
+    answered_from: str | None = None
+    answered_at: str | None = None
+    rejection_reason: str | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.status == "pending"
 
 
 class CompactionContent(_Kind, frozen=True, kw_only=True, tag="compaction"):
@@ -241,6 +252,6 @@ def _is_deep(json: bytes, depth: int = MAX_DEPTH) -> bool:
 
 def interrupted(content: Any) -> Any:
     """The JSON object of an open content as it stands when its writer is gone for good."""
-    if content.get("type") == ToolContent.__struct_config__.tag:
+    if content.get("type") in (ToolContent.__struct_config__.tag, QuestionContent.__struct_config__.tag):
         return content | {"status": "interrupted"}
     return content | {"partial": False}

@@ -10,8 +10,12 @@ import re
 import unicodedata
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-from holdfast.model.question import Option, Question, QuestionSet, QuestionStatus
+import msgspec
+
+from holdfast.model.content import QuestionContent
+from holdfast.model.question import Answer, Option, Question, QuestionSet, QuestionStatus
 from holdfast.questions.errors import QuestionFileError
 
 _CONTROL_PICTURES = 0x2400
@@ -86,6 +90,27 @@ def settlement(settled: QuestionSet) -> str:
     door = f" through {one_line(settled.answered_from)}" if settled.answered_from else ""
     when = f" at {settled.answered_at.astimezone():%H:%M}" if settled.answered_at else ""
     return f"{what} {who}{door}{when}."
+
+
+def decision(asked: QuestionContent) -> str:
+    """What became of a set, as its session keeps it: `Allow, answered by ada through rest`; empty before."""
+    if asked.status is None or asked.open:
+        return ""
+    what = "answered" if asked.status == QuestionStatus.COMPLETED else asked.status
+    who = f" by {one_line(asked.answered_by)}" if asked.answered_by else ""
+    door = f" through {one_line(asked.answered_from)}" if asked.answered_from else ""
+    reason = f" ({one_line(asked.rejection_reason)})" if asked.rejection_reason else ""
+    said = "; ".join(one_line(_chosen(answer)) for answer in asked.answers)
+    return ", ".join(filter(None, (said, f"{what}{who}{door}{reason}")))
+
+
+def _chosen(answer: Any) -> str:
+    try:
+        given = msgspec.convert(answer, Answer)
+    except msgspec.ValidationError:  # whoever may write messages may write anything here
+        return str(answer)
+    words = (given.selected_option, *(given.selected_options or ()), given.custom_text)
+    return ", ".join(filter(None, words)) or "none of them"
 
 
 def problem(error: Exception) -> str:

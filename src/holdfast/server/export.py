@@ -12,11 +12,19 @@ from typing import TextIO
 
 import msgspec
 
-from holdfast.model.content import PlanContent, ResourceContent, TextContent, ThoughtContent, ToolContent
+from holdfast.model.content import (
+    PlanContent,
+    QuestionContent,
+    ResourceContent,
+    TextContent,
+    ThoughtContent,
+    ToolContent,
+)
 from holdfast.model.ids import SessionId
 from holdfast.model.message import Message, Role
 from holdfast.model.session import Session
 from holdfast.model.times import iso
+from holdfast.questions.shown import decision
 from holdfast.server import shapes
 from holdfast.store.options import HistoryOptions
 from holdfast.store.store import Store
@@ -105,6 +113,10 @@ def _body(message: Message) -> str:
             return f"[{name or uri}]({uri})"
         case ToolContent() as tool:
             return f"{tool.title or tool.tool}: {tool.status or 'completed'}\n\n{_fenced(tool)}"
+        case QuestionContent() as asked:
+            moment = f" at {asked.answered_at}" if asked.answered_at else ""
+            became = f"{decision(asked) or 'no answer'}{moment}"
+            return f"Asked ({asked.kind}): {became}\n\n{_fenced(asked.questions)}"
         case other:
             return _fenced(other)
 
