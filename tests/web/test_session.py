@@ -323,6 +323,7 @@ async def test_a_change_of_the_last_newline_alone_is_seen(visitor: Visitor, stor
 async def test_a_narrow_change_tells_old_from_new_numbers(visitor: Visitor, store: Store) -> None:
     diff = await changed(visitor, store, "one\ntwo\nthree\n", "zero\none\nthree\n")
     await diff.page.set_viewport_size({"width": 400, "height": 800})
+    await expect(diff.locator(".line:visible")).to_have_count(4)
     numbers = "lines => lines.map(each => getComputedStyle(each, '::before').content)"
     assert await diff.locator(".line:visible").evaluate_all(numbers) == ['"  1"', '"1 2"', '"2  "', '"3 3"']
 

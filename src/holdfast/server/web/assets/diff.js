@@ -66,7 +66,8 @@ const block =
 function context(same, oldLine, newLine, first, last, digits) {
   const head = first ? 0 : CONTEXT;
   const tail = last ? 0 : CONTEXT;
-  const unchanged = (from, until) => sameLines(same.slice(from, until), oldLine + from, newLine + from, digits);
+  const unchanged = (from, until) =>
+    sameLines(same.slice(from, until), oldLine + from, newLine + from, digits);
   if (same.length <= head + tail + 2) return unchanged(0, same.length);
   const rest = same.length - head - tail;
   const more = h(

@@ -157,12 +157,12 @@ function choices() {
   const ready = all.filter(({ isReady }) => isReady);
   const missing = all.filter(({ isReady }) => !isReady);
   const last = localStorage.getItem(LAST_AGENT);
-  const chosen = ready.find(({ value }) => value === last) ?? ready[0];
+  const chosen = (ready.find(({ value }) => value === last) ?? ready[0])?.value;
   const choice = ({ value, name, isReady, about }) =>
     h(
       "label",
       { class: isReady ? "agent" : "agent missing" },
-      h("input", { type: "radio", name: "agent", value, disabled: !isReady, checked: value === chosen?.value }),
+      h("input", { type: "radio", name: "agent", value, disabled: !isReady, checked: value === chosen }),
       h("span", {}, h("strong", {}, name), h("small", {}, about)),
     );
   return [

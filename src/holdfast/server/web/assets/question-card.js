@@ -165,7 +165,10 @@ export class QuestionCard {
     return h(
       "form",
       { class: "questions", onsubmit: send },
-      questions.map((question, index) => this.#fieldset(question, index, sumOfOptions(questions.slice(0, index)))),
+      questions.map((question, index) => {
+        const before = questions.slice(0, index).flatMap(({ options }) => options).length;
+        return this.#fieldset(question, index, before);
+      }),
       h(
         "div",
         { class: "options" },
@@ -287,8 +290,6 @@ export function isInSight(element) {
   return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
 }
 
-const sumOfOptions = (questions) => questions.reduce((sum, { options }) => sum + options.length, 0);
-
 const optionDescription = (option) =>
   option.description && h("li", {}, h("strong", {}, option.label), " ", option.description);
 
@@ -324,7 +325,8 @@ const isRefusal = ({ kind, questions, answers = [] }) =>
   kind === "permission" &&
   answers.some(({ questionIndex, selectedOption, customText }) => {
     const option = questions[questionIndex]?.options.find(({ label }) => label === selectedOption);
-    return customText || !option || /^refuse/i.test(option.description) || /^(reject|deny|refuse|no\b)/i.test(selectedOption);
+    const refuses = (text) => /^(refuse|reject|deny|no\b)/i.test(text ?? "");
+    return customText || refuses(option?.description) || refuses(option?.label);
   });
 
 const said = (answers = []) =>

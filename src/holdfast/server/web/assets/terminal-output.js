@@ -9,11 +9,11 @@ const ESCAPES = /\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x
 export function terminalOutput(text, exitCode, isCut) {
   const kept = text.slice(-LONGEST);
   const left = text.length - kept.length;
+  const cut = left ? `${left.toLocaleString()} characters before this are not shown` : "Only the end was kept";
   return h(
     "div",
     { class: "terminal" },
-    (left > 0 || isCut) &&
-      h("p", { class: "cut" }, left > 0 ? `${left.toLocaleString()} characters before this are not shown` : "Only the end was kept"),
+    (left > 0 || isCut) && h("p", { class: "cut" }, cut),
     h(
       "div",
       { class: "output", tabindex: "0", role: "group", "aria-label": "Output" },

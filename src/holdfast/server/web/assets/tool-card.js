@@ -76,9 +76,10 @@ export function toolDetails(call, root) {
   const came = result ?? rawOutput;
   const shownInDiff = content.some((each) => each.type === "diff");
   const output = outputOf(came);
+  const parts = content.filter((each) => each.type !== "terminal" || output === null);
   return [
     command && h("pre", { class: "command", tabindex: "0" }, visible(command)),
-    content.filter((each) => each.type !== "terminal" || output === null).map((each) => toolContent(each, root)),
+    parts.map((each) => toolContent(each, root)),
     output !== null && terminalOutput(output, came.exitCode ?? came.exit_code),
     given && !(shownInDiff && isPathOnly(given)) && labelled("Arguments", facts(relativeTo(root, given))),
     locations.length > 0 && !shownInDiff && locationList(locations, root),
@@ -106,7 +107,8 @@ function toolContent(each, root) {
     case "content":
       return toolText(each.content ?? {});
     case "terminal":
-      return each.output === undefined ? null : terminalOutput(each.output, each.exitStatus?.exitCode, each.truncated);
+      if (each.output === undefined) return null;
+      return terminalOutput(each.output, each.exitStatus?.exitCode, each.truncated);
     default:
       return facts(each);
   }
