@@ -82,6 +82,21 @@ async def test_what_is_said_is_seen_at_the_end_and_does_not_move_who_reads_above
     assert abs(await page.evaluate(PLACE_OF_WHAT_IS_READ) - before) <= 1
 
 
+async def test_what_arrives_while_somebody_reads_above_is_not_kept_on_the_page(
+    visitor: Visitor, store: Store
+) -> None:
+    session = await store.create_session(NewSession(title="Far above"))
+    await scenes.long_talk(store, session, 400)
+    page = await visitor.open(f"#/sessions/{session.id}")
+    await expect(page.get_by_role("textbox", name="Prompt")).to_be_focused()
+    await page.evaluate(f"{SCROLLER}.scrollTop = 0")
+    await expect(page.get_by_text("Question 1: what comes after 0?")).to_be_in_viewport()
+    for first in range(401, 1401, 50):
+        await store.append_messages(session.id, scenes.talk(first, first + 49))
+        await expect(page.get_by_text(f"message {first + 49} of the talk")).to_be_attached()
+    assert await page.locator(".message").count() <= 300
+
+
 async def test_what_is_said_across_the_edge_of_a_shelf_can_be_read(visitor: Visitor, store: Store) -> None:
     session = await store.create_session(NewSession(title="At the edge"))
     await scenes.long_talk(store, session, SHELF - 60)

@@ -83,6 +83,7 @@ export class Timeline {
 
   /** Show what changed: messages that came or were replaced, and text that was added. */
   apply({ changed, grown, turns }) {
+    const before = this.#last;
     this.#make();
     const touched = new Set();
     for (const message of changed) {
@@ -94,6 +95,7 @@ export class Timeline {
     touched.delete(undefined); // on a shelf that is empty now
     for (const stretch of touched) if (stretch.shown || stretch === this.#last) this.#arrange(stretch);
     if (turns.length) for (const view of this.#views.values()) view.turnChanged?.();
+    if (before && before !== this.#last && !this.followsEnd && !this.#near.has(before)) this.#empty(before);
   }
 
   toEnd() {
