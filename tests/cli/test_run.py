@@ -239,7 +239,7 @@ def test_when_it_is_told_to_end_it_ends_the_agent_and_what_that_started(cli: Cli
         assert process.returncode == -signal.SIGTERM
     assert members(int((cli.home / "pid").read_text())) == []
     (kept,) = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
-    assert (kept["status"], kept["statusReason"]) == ("cancelled", "shutdown")
+    assert kept["status"] == "cancelled"
 
 
 def test_outside_a_repository_it_says_what_to_do(tmp_path: Path) -> None:
@@ -393,5 +393,37 @@ def test_a_run_that_is_interrupted_while_its_agent_starts_leaves_none_behind(
             opened.write("go on\n")
         process.communicate()
         assert process.returncode == 130
+        (kept,) = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
+        assert kept["status"] == "cancelled"
+
+
+def test_when_the_server_dies_it_says_so_and_ctrl_c_ends_it(cli: Cli) -> None:
+    with cli.running("serve", "--port", "0") as server:
+        assert server.stdout is not None
+        while "http://" not in server.stdout.readline():
+            assert server.poll() is None
+        with cli.running("run", "--agent", "demo", "say heron\nwait") as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.read(5) == "heron"
+            server.kill()
+            assert process.stderr.readline() == "The server does not answer, waiting… (Ctrl-C gives up.)\n"
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate()
+            assert process.returncode == 130
+            assert f"To go on: holdfast sessions resume {session_id(cli)}" in err
+
+
+@pytest.mark.parametrize("how", ["a closed pipe", "SIGTERM"])
+def test_a_run_that_ends_before_its_turn_leaves_no_agent_on_the_server(cli: Cli, how: str) -> None:
+    with a_server(cli):
+        with cli.running("run", "--agent", "demo", "say heron\nslow 20\nwait") as process:
+            assert process.stdout is not None
+            assert process.stdout.read(5) == "heron"
+            if how == "SIGTERM":
+                process.send_signal(signal.SIGTERM)
+            else:
+                process.stdout.close()
+            process.wait()
         (kept,) = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
         assert kept["status"] == "cancelled"

@@ -6,7 +6,7 @@ runs the agent itself, in its own process, for as long as it lasts.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -35,7 +35,9 @@ class Sessions(Protocol):
 
     async def prompt(self, session_id: str, text: str) -> Turn: ...
 
-    def follow(self, session_id: str, since: int) -> AsyncGenerator[Changes, None]: ...
+    def follow(
+        self, session_id: str, since: int, waits: Callable[[], None]
+    ) -> AsyncGenerator[Changes, None]: ...
 
     async def cancel_turn(self, session_id: str) -> Session: ...
 
@@ -120,7 +122,9 @@ class OwnSessions:
     async def prompt(self, session_id: str, text: str) -> Turn:
         return Turn.of(await self._supervisor.prompt(self._store, session_id, text))
 
-    async def follow(self, session_id: str, since: int) -> AsyncGenerator[Changes, None]:
+    async def follow(
+        self, session_id: str, since: int, waits: Callable[[], None]
+    ) -> AsyncGenerator[Changes, None]:
         async with aclosing(self._store.follow(session_id, since)) as items:
             async for changes in items:
                 yield Changes.of(changes)

@@ -34,6 +34,9 @@ from holdfast.model.turn import TurnStatus
 from holdfast.questions import open_box
 from holdfast.server.shapes import Changes, Session, Turn
 
+LEAVING_SECONDS = 5.0
+"""How long a server may take to end an agent whose turn nobody watches any more."""
+
 
 class ExitCode(IntEnum):
     """What a turn ended with, for scripts. Documented in docs/agents.md."""
@@ -67,7 +70,8 @@ def run(
 ) -> None:
     """Run one prompt in the current repository, and show what the agent does.
 
-    Ctrl-C cancels the turn, and a second time ends the agent. The session is kept.
+    Ctrl-C cancels the turn, a second time ends the agent, and a third time does not wait for that.
+    The session is kept.
     """
     settings = settings_for(store)
     if session is None:
@@ -95,6 +99,8 @@ class Errand:
         self._box = open_box(settings.questions)
         self._notes = Console(stderr=True, highlight=False)
         self._transcript = Transcript(Console(highlight=False), prompts=False)
+        self._waits = False
+        """Whether the server does not answer, and the person was told."""
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._at_terminal = asyncio.Lock()
 
@@ -117,29 +123,52 @@ class Errand:
         async with reached(self._settings, self._repository, self._permissions) as sessions:
             with self._notes.status("starting the agent"):
                 session, turn = await _begun(sessions, opening, text)
-            with _interrupts(sessions, session.id):
-                ended = await self._watch(sessions, session, turn)
+            try:
+                ended = await self._watched(sessions, session, turn)
+            except _Left:
+                self._note("Whether the agent has ended is not known.", "yellow")
+                self._say_how_to_go_on(session)
+                return ExitCode.CANCELLED
             with self._notes.status("ending the agent"), suppress(Conflict, Refused):
                 await sessions.complete(session.id)  # unless it has ended by itself
             self._report(await sessions.session(session.id), ended)
         return ExitCode.of(ended)
 
+    async def _watched(self, sessions: Sessions, session: Session, turn: Turn) -> Turn:
+        """The turn that has ended. When we go before that, for whatever reason, its session is cancelled: a
+        server would keep the agent running for nobody."""
+        try:
+            with _interrupts(sessions, session.id):
+                return await self._watch(sessions, session, turn)
+        except BaseException:
+            with suppress(HoldfastError, TimeoutError):
+                async with asyncio.timeout(LEAVING_SECONDS):
+                    await sessions.cancel(session.id)
+            raise
+
     async def _watch(self, sessions: Sessions, session: Session, turn: Turn) -> Turn:
         """Show what happens until the turn has ended."""
         listening = asyncio.create_task(self._put_questions(session.id))
         try:
-            async with aclosing(sessions.follow(session.id, session.rev)) as items:
+            async with aclosing(sessions.follow(session.id, session.rev, self._say_it_waits)) as items:
                 async for changes in items:
+                    self._waits = False
                     self._show(changes)
                     for changed in changes.turns:
                         if changed.id == turn.id and changed.status is not TurnStatus.PENDING:
                             return changed
             raise NotFound("The session is gone, and its turn with it.")
         finally:
-            self._transcript.end_line()
             for task in (listening, *self._asking.values()):
                 task.cancel()
             await asyncio.gather(listening, *self._asking.values(), return_exceptions=True)
+            self._transcript.end_line()
+
+    def _say_it_waits(self) -> None:
+        if not self._waits:
+            self._waits = True
+            self._transcript.end_line()
+            self._note("The server does not answer, waiting… (Ctrl-C gives up.)", "yellow")
 
     async def _put_questions(self, session_id: str) -> None:
         """Put to the person here what is asked in the session, whichever way the agent asks."""
@@ -195,6 +224,9 @@ class Errand:
             self._note(f"holdfast: {error}", "red")
         if turn.stop_reason != "end_turn" and not turn.errors:
             self._note(f"The turn ended: {turn.stop_reason}.", "yellow")
+        self._say_how_to_go_on(session)
+
+    def _say_how_to_go_on(self, session: Session) -> None:
         go_on = "fork" if session.status is SessionStatus.ERROR else "resume"
         self._note(f"It is kept. To go on: holdfast sessions {go_on} {session.id} PROMPT", "dim")
 
@@ -214,22 +246,49 @@ async def _begun(sessions: Sessions, opening: Opening, text: str) -> tuple[Sessi
         raise
 
 
+class _Left(Exception):
+    """The person does not wait for the turn's end any more."""
+
+
 class _interrupts:  # noqa: N801  # used as a function
-    """While inside, the first Ctrl-C cancels the turn, and the next one the session."""
+    """While inside, the first Ctrl-C cancels the turn, and the next one the session. When that fails, or
+    with one more, the work inside is left."""
 
     def __init__(self, sessions: Sessions, session_id: str) -> None:
         self._calls = [lambda: sessions.cancel_turn(session_id), lambda: sessions.cancel(session_id)]
-        self._running: list[asyncio.Task[object]] = []
+        self._running: list[asyncio.Task[Session]] = []
+        self._inside = asyncio.current_task()
+        self._left = False
 
     def __enter__(self) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        for task in self._running:
+            task.cancel()
+        if self._left and self._inside is not None:
+            self._inside.uncancel()
+            if kind is asyncio.CancelledError:
+                raise _Left
 
     def _interrupt(self) -> None:
-        if self._calls:
-            self._running.append(asyncio.ensure_future(self._calls.pop(0)()))
+        if not self._calls:
+            self._leave()
+            return
+        calling = asyncio.ensure_future(self._calls.pop(0)())
+        calling.add_done_callback(self._called)
+        self._running.append(calling)
+
+    def _called(self, calling: asyncio.Task[Session]) -> None:
+        failure = None if calling.cancelled() else calling.exception()
+        if failure is not None and not isinstance(failure, Conflict | Refused):  # which say that it has ended
+            self._leave()
+
+    def _leave(self) -> None:
+        if not self._left and self._inside is not None:
+            self._left = True
+            self._inside.cancel()
 
 
 def _here() -> Path:

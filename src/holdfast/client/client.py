@@ -354,15 +354,18 @@ class Client:
 
     # The change feed
 
-    async def follow(self, session_id: str, since: int = 0) -> AsyncGenerator[shapes.Changes, None]:
+    async def follow(
+        self, session_id: str, since: int = 0, waits: Callable[[], None] = lambda: None
+    ) -> AsyncGenerator[shapes.Changes, None]:
         """What changed in a session after a revision, then every change. It ends when the session is gone.
 
         One that is not there to begin with is a `Refused`.
 
         A `Refused` with the code `revision_ahead` says that the server has not been where `since` is: it
-        was restored from a backup. What is known of the session is to be forgotten then.
+        was restored from a backup. What is known of the session is to be forgotten then. `waits` is called
+        whenever the server did not answer and will be asked again.
         """
-        pauses = Pauses()
+        pauses = Pauses(waits)
         was_there = False
         while True:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -64,7 +64,9 @@ class EverythingCopy:
 class Pauses:
     """How long to wait between connections that end."""
 
-    def __init__(self) -> None:
+    def __init__(self, waits: Callable[[], None] = lambda: None) -> None:
+        """`waits` is called whenever nobody answered."""
+        self._waits = waits
         self._seconds = FIRST_PAUSE
         self._least = 0.0
 
@@ -74,7 +76,7 @@ class Pauses:
         try:
             yield
         except Unreachable:
-            pass
+            self._waits()
         except Refused as refusal:
             if not refusal.problem.retriable:
                 raise
