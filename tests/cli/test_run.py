@@ -160,7 +160,31 @@ def test_a_permission_that_is_answered_elsewhere_is_not_waited_for(cli: Cli) -> 
         (asked,) = json.loads(cli("questions", "list", "--json").stdout)
         answered = cli("answer", asked["id"], "--answers", '{"0": {"selectedOption": "Allow"}}')
         assert answered.returncode == 0
+        terminal.until("Answered by ")
+        terminal.until("through command line")
         terminal.until("I wrote a.txt.")
+        assert terminal.ended() == 0
+
+
+def test_a_key_that_was_pressed_before_the_question_came_answers_nothing(cli: Cli) -> None:
+    with cli.at_terminal("run", "--agent", "demo", "say heron\nwrite a.txt: hello") as terminal:
+        terminal.type("1")
+        terminal.until("> ")
+        terminal.type("")
+        terminal.until("Nothing is decided yet.")
+        terminal.until("> ")
+        terminal.type("not now")
+        terminal.until("Then I leave it.")
+        assert terminal.ended() == 0
+    assert not (cli.home / "a.txt").exists()
+
+
+def test_a_form_is_offered_only_what_it_takes(cli: Cli) -> None:
+    with cli.at_terminal("run", "--agent", "demo", "ask Which colour? red | blue") as terminal:
+        terminal.until("> ")
+        assert "A number; or the value itself; Enter to pass over." in terminal.shown
+        terminal.type("blue")
+        terminal.until("You chose blue.")
         assert terminal.ended() == 0
 
 

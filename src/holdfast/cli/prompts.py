@@ -40,7 +40,8 @@ def _answer(index: int, question: Question, kind: QuestionKind) -> Answer | None
     typer.echo(introduced(index, question, kind))
     while True:
         try:
-            return answer_from_text(index, question, typer.prompt("  ", default="", show_default=False))
+            typed = typer.prompt("  ", default="", show_default=False)
+            return answer_from_text(index, question, typed, kind)
         except InvalidInput as error:
             typer.echo(f"   {error}", err=True)
 
@@ -48,18 +49,32 @@ def _answer(index: int, question: Question, kind: QuestionKind) -> Answer | None
 def _how(question: Question, kind: QuestionKind) -> str:
     if kind is QuestionKind.PERMISSION:
         return "A number; or your own words, which refuse it and say what to do instead."
+    if kind is QuestionKind.ELICITATION:
+        numbers = f"{_numbers(question)}; or t" if question.options else "T"
+        return f"{numbers}he value itself; Enter to pass over."
     if not question.options:
         return "Your own words; ? and what you want to know; Enter to pass over."
-    numbers = "Numbers, or none" if question.multi_select else "A number"
-    return f"{numbers}; your own words; ? and what you want to know; Enter to pass over."
+    return f"{_numbers(question)}; your own words; ? and what you want to know; Enter to pass over."
 
 
-def answer_from_text(index: int, question: Question, typed: str) -> Answer | None:
-    """What a line means: numbers of options, a request to elaborate, own words, or nothing."""
+def _numbers(question: Question) -> str:
+    return "Numbers, or none" if question.multi_select else "A number"
+
+
+def answer_from_text(
+    index: int, question: Question, typed: str, kind: QuestionKind = QuestionKind.QUESTION
+) -> Answer | None:
+    """What a line means: numbers of options, a request to elaborate, own words, or nothing.
+
+    A form takes values only: an option by its label, and no request to elaborate."""
     typed = typed.strip()
     if not typed:
         return None
-    if typed.startswith("?"):
+    if kind is QuestionKind.ELICITATION and typed in (option.label for option in question.options):
+        if question.multi_select:
+            return Answer(question_index=index, selected_options=(typed,))
+        return Answer(question_index=index, selected_option=typed)
+    if typed.startswith("?") and kind is not QuestionKind.ELICITATION:
         return Answer(question_index=index, custom_text=elaborate_request(guidance=typed[1:].strip()))
     if question.multi_select and typed.lower() == NONE:
         return Answer(question_index=index, selected_options=())

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import termios
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from enum import IntEnum
@@ -28,10 +29,11 @@ from holdfast.cli.transcript import Transcript
 from holdfast.client import Refused
 from holdfast.config import Settings
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound
-from holdfast.model.question import AlreadySettled, Answer, QuestionSet
+from holdfast.model.question import AlreadySettled, Answer, QuestionKind, QuestionSet
 from holdfast.model.status import SessionStatus
 from holdfast.model.turn import TurnStatus
 from holdfast.questions import open_box
+from holdfast.questions.shown import settlement
 from holdfast.server.shapes import Changes, Session, Turn
 
 LEAVING_SECONDS = 5.0
@@ -205,17 +207,25 @@ class Errand:
             await asyncio.wait([typing, elsewhere], return_when=asyncio.FIRST_COMPLETED)
             if typing.done():
                 await self._answer(question_set, typing.result())
+            else:
+                self._say_who_settled(elsewhere.result())
         finally:
             for task in (typing, elsewhere):
                 task.cancel()
             await asyncio.wait([typing, elsewhere])
 
     async def _answer(self, question_set: QuestionSet, answers: list[Answer]) -> None:
-        with suppress(AlreadySettled):
+        try:
             if answers:
                 await self._box.answer(question_set.id, answers, by=user(), door=DOOR)
             else:
                 await self._box.reject(question_set.id, by=user(), door=DOOR)
+        except AlreadySettled as already:
+            self._say_who_settled(already.first)
+
+    def _say_who_settled(self, settled: QuestionSet) -> None:
+        self._notes.print()  # after the prompt, at which nobody types any more
+        self._note(settlement(settled), "dim")
 
     def _report(self, session: Session, turn: Turn) -> None:
         if self._as_json:
@@ -307,14 +317,19 @@ async def _typed(question_set: QuestionSet) -> list[Answer]:
     for index, question in enumerate(question_set.questions):
         typer.echo(introduced(index, question, question_set.kind), err=True)
         while True:
+            # What was typed before the question was there is no answer to it.
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
             typer.echo("  > ", nl=False, err=True)
             try:
-                answer = answer_from_text(index, question, await _line())
+                answer = answer_from_text(index, question, await _line(), question_set.kind)
             except InvalidInput as error:
                 typer.echo(f"   {error}", err=True)
                 continue
             if answer is not None:
                 answers.append(answer)
+            elif question_set.kind is QuestionKind.PERMISSION:
+                typer.echo("   Nothing is decided yet.", err=True)
+                continue
             break
     return answers
 
