@@ -47,6 +47,29 @@ def test_a_first_look_at_an_empty_machine(cli: Cli) -> None:
     assert (cli.home / "data" / "holdfast.db").exists()
 
 
+@pytest.mark.parametrize(
+    "command", ["check", "backup copy.db", "vacuum", "collect", "downgrade base --yes"], ids=str
+)
+def test_a_mistyped_store_is_not_made_by_looking_after_it(cli: Cli, command: str) -> None:
+    cli.environment["HOLDFAST_STORE"] = f"sqlite:///{cli.home}/holdfsat.db"
+    missing = cli("db", *command.split())
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr.startswith(f"holdfast: There is no database at {cli.home}/holdfsat.db")
+    assert not (cli.home / "holdfsat.db").exists()
+
+
+def test_the_tables_are_not_dropped_under_a_running_server(cli: Cli) -> None:
+    url = f"sqlite:///{cli.home}/my.db"
+    say(url, "kept")
+    Presence("http://127.0.0.1:1", os.getpid(), "hf_x", store_name(url)).write(cli.home / "data")
+    refused = cli("db", "downgrade", "base", "--yes", "--store", url)
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "holdfast: A server is running at http://127.0.0.1:1 with this database; stop it first.\n",
+    )
+    assert said(url) == ["kept"]
+
+
 @pytest.mark.parametrize("target", ["base", "0001"])
 def test_up_never_goes_down_nor_down_up(cli: Cli, target: str) -> None:
     url = f"sqlite:///{cli.home}/my.db"
@@ -65,6 +88,7 @@ def test_down_and_up_again(cli: Cli) -> None:
     say(url, "kept")
     refused = cli("db", "downgrade", "0001", "--store", url, typed="n\n")
     assert refused.returncode == 1
+    assert "The database holds 1 sessions with 1 messages." in refused.stdout
     assert "dropped with their data" in refused.stdout
     assert cli("db", "downgrade", "0001", "--store", url, typed="y\n").returncode == 0
     assert json.loads(cli("db", "current", "--json", "--store", url).stdout)["revision"] == "0001"
@@ -117,6 +141,7 @@ def test_vacuum_keeps_everything(cli: Cli) -> None:
 def test_blobs_that_no_turn_refers_to_are_collected(cli: Cli) -> None:
     place = cli.home / "data" / "blobs"
     asyncio.run(open_blobs(place.as_uri()).put("local", b"nobody's"))
+    say(f"sqlite:///{cli.home}/data/holdfast.db", "hello")
     (blob,) = place.rglob("*.zst")
     os.utime(blob, (1, 1))
     collected = cli("db", "collect")
@@ -136,6 +161,7 @@ def test_the_blobs_of_one_store_are_no_orphans_of_another(cli: Cli) -> None:
     Presence("http://127.0.0.1:1", 1, "hf_x", store_name(f"sqlite:///{data / 'holdfast.db'}")).write(data)
     cli.environment["HOLDFAST_STORE"] = other
     assert "and not of this one" in cli("db", "collect").stderr
+    say(other, "hello")
     cli.environment["HOLDFAST_BLOBS_URL"] = (cli.home / "others").as_uri()
     assert cli("db", "collect").returncode == 0
 

@@ -13,13 +13,14 @@ import msgspec
 import typer
 from rich.console import Console
 
-from holdfast.cli.finding import with_store
+from holdfast.cli.finding import PAGE, with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.config import Settings, load_settings
-from holdfast.errors import InvalidInput
+from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.server.presence import Presence, store_name
 from holdfast.store import migrate, revision
 from holdfast.store.migrations import HEAD
+from holdfast.store.options import SessionFilter
 from holdfast.store.store import Store
 
 T = TypeVar("T")
@@ -69,17 +70,19 @@ def downgrade(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Bring the schema down to a revision. What the older schema has no place for is lost."""
-    url = settings_for(store).store_url
+    settings = settings_for(store)
+    url = settings.store_url
     recorded = _recorded(url, target)
     if _place(target) > _place(recorded):
         raise InvalidInput(
             f"The database is at revision {recorded}, which is below {target}. To bring it up: holdfast db "
             f"upgrade {target}"
         )
+    _require_database(url)
+    _require_no_server(settings)
     if not yes:
-        typer.confirm(
-            f"Tables that revision {target} does not know are dropped with their data. Go on?", abort=True
-        )
+        lost = f"Tables that revision {target} does not know are dropped with their data."
+        typer.confirm(f"{_contents(settings, recorded)}{lost} Go on?", abort=True)
     _report(asyncio.run(migrate(url, target)))
 
 
@@ -148,8 +151,41 @@ def _require_its_blobs(settings: Settings) -> None:
 
 
 def _with_store(url: str | None, doing: str, action: Callable[[Store], Awaitable[T]]) -> T:
+    settings = settings_for(url)
+    _require_database(settings.store_url)
     with _progress.status(doing):
-        return with_store(settings_for(url), action)
+        return with_store(settings, action)
+
+
+def _require_database(url: str) -> None:
+    """Opening a store makes one where there is none, and a mistyped one would be found in perfect health."""
+    if asyncio.run(revision(url)) is None:
+        raise NotFound(f"There is no database at {store_name(url)}; `holdfast db upgrade` makes one.")
+
+
+def _require_no_server(settings: Settings) -> None:
+    presence = Presence.read(settings.data_dir)
+    if presence and presence.is_running and presence.store == store_name(settings.store_url):
+        raise Conflict(f"A server is running at {presence.url} with this database; stop it first.")
+
+
+def _contents(settings: Settings, recorded: str) -> str:
+    """What there is to lose. An older database is not opened for that: it would be brought up first."""
+    if recorded != HEAD:
+        return ""
+
+    async def counted(store: Store) -> tuple[int, int]:
+        sessions = messages = 0
+        before = None
+        while True:
+            page = await store.list(SessionFilter(limit=PAGE, before=before))
+            sessions += len(page.sessions)
+            messages += sum(each.message_count for each in page.sessions)
+            if (before := page.next) is None:
+                return sessions, messages
+
+    sessions, messages = with_store(settings, counted)
+    return f"The database holds {sessions:,} sessions with {messages:,} messages. "
 
 
 def _recorded(url: str, target: str) -> str:
