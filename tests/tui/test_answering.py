@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.model.question import Answer, NewQuestionSet, Option, Question, QuestionStatus
+from holdfast.model.question import Answer, NewQuestionSet, Option, Question, QuestionKind, QuestionStatus
 from holdfast.questions.format import elaborate_request, rephrase_request
 from tests.questions.sets import FEATURES, LANGUAGE, read
 from tests.tui.driver import Desk
-from tests.tui.sets import EDIT, FORM, ONE, PLAN, RUN, SEVERAL
+from tests.tui.sets import EDIT, FORM, NAME, ONE, PLAN, RUN, SEVERAL
 
 
 async def test_an_empty_inbox_says_how_a_question_gets_here(desk: Desk) -> None:
@@ -236,6 +236,15 @@ async def test_escape_goes_back_and_never_rejects_or_quits(desk: Desk) -> None:
         await inbox.sees("claude · now · draft")
         assert inbox.app.is_running
     assert (await desk.box.get(asked.id)).status is QuestionStatus.PENDING
+
+
+async def test_escape_goes_back_from_a_question_that_takes_only_own_words(desk: Desk) -> None:
+    form = NewQuestionSet(questions=(NAME,), kind=QuestionKind.ELICITATION, agent="claude")
+    await desk.box.ask(form)
+    async with desk.inbox() as inbox:
+        await inbox.sees("claude · now")
+        await inbox.press("enter", "h", "escape", "escape")
+        await inbox.sees("claude · now · draft")
 
 
 async def test_the_mouse_does_it_all(desk: Desk) -> None:

@@ -159,8 +159,10 @@ class QuestionView(VerticalScroll, can_focus=False, inherit_bindings=False):
         event.stop()
         if event.step:
             self.move(event.step)
+        elif (first := self._stops()[0]) is event.words:
+            self.screen.set_focus(None)  # there is no row above; another Esc goes back to the queue
         else:
-            self._stops()[0].focus()
+            first.focus()
 
     @on(Words.Entered)
     def _go_on(self, event: Words.Entered) -> None:
