@@ -10,7 +10,7 @@ from holdfast.model.ids import RepoId
 from holdfast.questions import QuestionBox
 from tests.server.servers import Served
 from tests.web import scenes
-from tests.web.test_session import begin, said
+from tests.web.test_session import begin, prompt, said
 from tests.web.visitors import DESK, PHONE, visiting
 
 CHECKS = (Path(__file__).parent / "accessibility.js").read_text()
@@ -84,7 +84,9 @@ async def test_the_next_session_is_the_one_beside_the_open_one(page: Page, store
 
 
 async def test_it_is_announced_that_the_agent_has_answered(page: Page) -> None:
-    await begin(page, "Answer.\nsay Done.")
+    await begin(page, "Begin.\nsay Ready.")
+    await expect(page.get_by_role("link", name="Turn 1 ·")).not_to_contain_text("running")
+    await prompt(page, "Answer.\nsay Done.")
     await expect(said(page)).to_contain_text("Done.")
     await expect(page.get_by_role("status").filter(has_text="The agent has answered.")).to_be_attached()
 

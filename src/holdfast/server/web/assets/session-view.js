@@ -21,7 +21,6 @@ const ANNOUNCED = {
   running: "The agent works.",
   error: "The session ended in an error.",
 };
-const ANSWERED = "The agent has answered.";
 
 export class SessionView {
   /** With `seq`, it opens at that message and not at its end. */
@@ -168,9 +167,10 @@ export class SessionView {
         h("span", {}, session.agent),
         ...(repo ? [h("span", {}, repo.name, repo.branch && [" ", h("code", {}, repo.branch)])] : []),
       );
-      this.announcement.textContent = ANNOUNCED[state] ?? (this.#state === "running" ? ANSWERED : "");
-      this.#state = state;
+      this.announcement.textContent = ANNOUNCED[state] ?? "";
     }
+    const hasAnswered = changes?.turns.some(({ status }) => status === "completed");
+    if (hasAnswered && !ANNOUNCED[state]) this.announcement.textContent = "The agent has answered.";
     this.asked.update(waiting);
     this.composer.update();
     this.details.update(changes);
@@ -179,7 +179,6 @@ export class SessionView {
   }
 
   #facts = "";
-  #state = "";
 
   #showEmpty(session) {
     const isEmpty = this.conversation.lastSeq === 0;
