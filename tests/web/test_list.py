@@ -135,5 +135,21 @@ async def test_a_very_high_window_is_filled(visitor: Visitor, store: Store) -> N
     await expect(rows(page)).to_have_count(100)
 
 
+async def test_of_a_long_list_only_what_is_near_is_on_the_page(visitor: Visitor, store: Store) -> None:
+    for number in range(300):
+        await store.create_session(NewSession(agent="knot", title=f"Knot {number}"))
+    page = await visitor.open("?agent=knot")
+    await expect(rows(page).first).to_contain_text("Knot 299")
+    for number in range(260, -1, -20):
+        await rows(page).filter(has_text=re.compile(rf"Knot {number}(?!\d)")).scroll_into_view_if_needed()
+    await expect(page.get_by_role("link", name="Knot 0 ")).to_be_in_viewport()
+    assert await rows(page).count() < 120
+    await store.create_session(NewSession(agent="knot", title="The latest knot"))
+    await page.locator(".row-area").evaluate("(each) => each.scrollTo(0, 0)")
+    await expect(page.get_by_role("link", name="The latest knot")).to_be_in_viewport()
+    await expect(page.get_by_role("link", name="Knot 299 ")).to_be_in_viewport()
+    assert await rows(page).count() < 120
+
+
 def rows(page: Page) -> Locator:
     return page.get_by_role("navigation", name="Sessions").get_by_role("listitem")

@@ -13,6 +13,7 @@ import { ago, moment } from "./times.js";
 import { isUnread } from "./unread.js";
 
 const PAGE = 40;
+const STEP = 20; // rows, by which those on the page change
 const SEARCH_DELAY = 200;
 const SEARCH_AGAIN = 2000;
 const CLOCK = 30_000;
@@ -21,6 +22,8 @@ export class SessionList {
   #ids = new Set();
   #matches = new Map();
   #rows = new Map();
+  #height = 0; // of a row
+  #first = 0; // of those on the page
   #next = null;
   #loading = null;
   #query = 0;
@@ -38,12 +41,14 @@ export class SessionList {
     this.rows = h("ul", { class: "rows" });
     this.note = h("p", { class: "note muted", role: "status" });
     this.end = h("div", { class: "end" });
+    this.area = h("div", { class: "row-area" }, this.rows, this.note, this.end);
+    this.area.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.element = h(
       "nav",
       { class: "session-list", "aria-label": "Sessions" },
       h("div", { class: "search" }, icon("search"), this.search, h("kbd", {}, "/")),
       h("div", { class: "filters" }, this.status, this.agent, this.repo),
-      h("div", { class: "row-area" }, this.rows, this.note, this.end),
+      this.area,
     );
     this.nearEnd = new IntersectionObserver((seen) => seen.at(-1).isIntersecting && this.#more(), {
       rootMargin: "600px",
@@ -179,14 +184,33 @@ export class SessionList {
 
   #render() {
     const waiting = new Set(store.waiting.map((set) => set.sessionId));
-    const rows = this.#shown().map((session) => {
-      const row = this.#rows.get(session.id) ?? new Row();
+    const sessions = this.#shown();
+    const [first, last] = this.#near(sessions.length);
+    const before = this.#rows;
+    this.#rows = new Map();
+    for (const session of sessions.slice(first, last)) {
+      const row = before.get(session.id) ?? new Row();
       this.#rows.set(session.id, row);
       row.update(session, waiting.has(session.id), this.#matches.get(session.id));
-      return row.element;
-    });
+    }
+    const rows = [...this.#rows.values()].map((row) => row.element);
     arrange(this.rows, rows);
+    this.rows.style.padding = `${first * this.#height}px 0 ${(sessions.length - last) * this.#height}px`;
+    this.#first = first;
+    if (!first && rows.length) this.#height = rows[0].getBoundingClientRect().height;
     this.#mark();
+  }
+
+  /** Which rows are on the page: those near the eye. Rows with a message are of any height, and all there. */
+  #near(number) {
+    if (!this.#height || this.#matches.size) return [0, number];
+    const { scrollTop, clientHeight } = this.area;
+    const first = Math.max(0, Math.floor(scrollTop / this.#height / STEP) * STEP - STEP);
+    return [Math.min(first, number), Math.min(number, first + Math.ceil(clientHeight / this.#height) + 3 * STEP)];
+  }
+
+  #scrolled() {
+    if (this.#near(this.#ids.size)[0] !== this.#first) this.#render();
   }
 
   #mark() {
