@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
+import sys
 from enum import StrEnum
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,4 +70,12 @@ async def _announce(started: Started) -> None:
     typer.echo(f"Store:         {without_password(parts.settings.store_url)}")
     typer.echo(f"Agents:        {', '.join(installed)}")
     typer.echo(f"Repositories:  {len(repos)} under {parts.settings.workspace.root.absolute()}")
-    typer.echo(f"Try:           holdfast doctor · curl {started.url}/healthz · docs/http.md")
+    typer.echo(f"Try:           {_program()} doctor · curl {started.url}/healthz · docs/http.md")
+
+
+def _program() -> str:
+    """What to type to call this program here, also where it is not on the path."""
+    called = sys.argv[0]
+    if shutil.which("holdfast") or Path(called).name != "holdfast":
+        return "holdfast"
+    return called
