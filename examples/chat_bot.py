@@ -16,7 +16,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from holdfast import Store, TokenUsage, open_store
@@ -64,9 +64,14 @@ class Bot:
         self._gateway = gateway
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One person's connection: the first line is their name."""
+        """One person's connection, who may hang up at any time."""
+        with suppress(ConnectionError):
+            await self._talk(reader, writer)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """The first line is their name; without one there is nobody to talk to."""
         sender = (await reader.readline()).decode().strip()
-        while line := (await reader.readline()).decode().strip():
+        while sender and (line := (await reader.readline()).decode().strip()):
             answer: list[str] = []
             async for event in self._gateway.receive(incoming(sender, line)):
                 if isinstance(event, TextAdded):
@@ -125,7 +130,8 @@ async def demo(directory: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        asyncio.run(serve(int(sys.argv[1])))
+        with suppress(KeyboardInterrupt):
+            asyncio.run(serve(int(sys.argv[1])))
     else:
         with tempfile.TemporaryDirectory() as temporary:
             asyncio.run(demo(Path(temporary)))

@@ -1,6 +1,7 @@
 """The examples run as the README says."""
 
 import asyncio
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,33 @@ def test_the_chat_bot_answers_with_two_agents() -> None:
         "  clerk:tcp:default:group:#garden: 2 messages, 0 tokens out",
         "  librarian:tcp:default:group:#books-old: 4 messages, 10 tokens out",
     ]
+
+
+def test_the_chat_bot_ends_without_a_traceback_on_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-u", str(ROOT / "examples" / "chat_bot.py"), "0"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as bot:
+        assert bot.stdout is not None
+        assert "listening" in bot.stdout.readline()
+        bot.send_signal(signal.SIGINT)
+        _, errors = bot.communicate()
+    assert errors == ""
+
+
+async def test_the_chat_bot_lets_go_of_who_gives_no_name(tmp_path: Path) -> None:
+    listening = run_path(str(ROOT / "examples" / "chat_bot.py"))["listening"]
+    async with (
+        open_store(f"sqlite:///{tmp_path / 'chat.db'}") as store,
+        listening(store, 0) as server,
+    ):
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"\nhello\n")
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
