@@ -179,7 +179,7 @@ def test_a_bad_address_is_one_sentence_and_no_traceback(cli: Cli) -> None:
     result = cli("db", "check", "--store", "mysql://x")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1
-    assert result.stderr.startswith("holdfast: 'mysql://x' is not a store's address")
+    assert result.stderr.startswith("holdfast: 'mysql' is not the beginning of a store's address")
 
 
 def test_settings_come_from_the_flag_then_the_environment_then_the_file(cli: Cli) -> None:
