@@ -348,7 +348,7 @@ def test_a_session_is_exported_whole(cli: Cli, tmp_path: Path) -> None:
     assert exported.stderr == f"{target} holds {target.stat().st_size:,} bytes.\n"
     first, *messages = [json.loads(line) for line in target.read_text().splitlines()]
     assert (first["id"], len(messages)) == (kept, first["messageCount"])
-    assert json.loads(cli("sessions", "export", kept, "--format", "json").stdout)["messages"] == messages
+    assert json.loads(cli("export", kept, "--format", "json").stdout)["messages"] == messages
 
 
 def test_agents_and_repositories_are_listed(cli: Cli) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "doctor": "doctor.doctor",
     "demo-agent": "agents.demo_agent",
     "demo-model": "execute.demo_model",
+    "export": "sessions.export",
     "sessions": "sessions.app",
     "questions": "questions.app",
     "bindings": "bindings.app",
