@@ -1,10 +1,9 @@
-# `make serve` and `make test` are all the set-up there is: both create .venv when it is missing and
-# install what they need into it. Installing again happens only after pyproject.toml has changed.
+# `make serve` and `make test` are all the set-up there is: both create .venv when it is missing, and
+# install what is pinned in requirements/ into it.
 
-PYTHON ?= python3
-VENV := .venv
+export PYTHON ?= python3
+VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # Extra arguments for pytest and the benchmarks: make test ARGS="-k history"
 ARGS ?=
@@ -20,7 +19,7 @@ say = @if [ -t 1 ] && [ -z "$$NO_COLOR" ]; then printf '\033[1m▸ %s\033[0m\n' 
 quietly = @output=$$($(1) 2>&1) || { printf '%s\n' "$$output"; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test bench screenshots lint format clean
+.PHONY: help serve test bench screenshots lint format renew clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,30 +51,18 @@ format: $(VENV)/.for-developing ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
+renew: $(VENV)/.for-developing ## Pin the newest versions of all packages
+	@requirements/renew $(VENV)
+
 clean: ## Remove the environment, builds and caches
 	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The newest pip, which finds out what to install in a fraction of the time that the one which comes with
-# Python may need. Python's own pip fetches it; where there is none, the new environment's does.
-$(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Holdfast needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..."; exit 1; }
-	$(call say,creating $(VENV))
-	@{ $(PYTHON) -m venv --without-pip $(VENV) \
-			&& $(PYTHON) -m pip -qq --python $(VENV) install pip; } >/dev/null 2>&1 \
-		|| $(PYTHON) -m venv --clear --upgrade-deps $(VENV) >/dev/null \
-		|| { rm -rf $(VENV); exit 1; }
-
-$(VENV)/.for-serving: pyproject.toml | $(BIN)/python
-	$(call say,installing holdfast)
-	@$(PIP) install -qq --editable '.[all]'
+# Installed anew only after one of the pinned files or pyproject.toml has changed.
+$(VENV)/.for-serving: requirements/serve.txt requirements/uv.txt requirements/install pyproject.toml
+	@requirements/install $(VENV) serve
 	@touch $@
 
-# Compiled with all processors, where pip would use one. Some package may carry a file that no Python of
-# today can read, and does not need it.
-$(VENV)/.for-developing: pyproject.toml | $(BIN)/python
-	$(call say,installing holdfast and what its tests need)
-	@$(PIP) install -qq --no-compile --editable '.[all,dev]'
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+$(VENV)/.for-developing: requirements/develop.txt requirements/postgres.txt requirements/uv.txt requirements/install pyproject.toml
+	@requirements/install $(VENV) develop
 	@touch $@ $(VENV)/.for-serving
