@@ -4,10 +4,11 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests import preloaded
 
 
 class Cli:
@@ -20,29 +21,12 @@ class Cli:
         }
 
     def __call__(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "holdfast", *arguments],
-            cwd=self.home,
-            env=self.environment,
-            input=typed,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return preloaded.run(arguments, cwd=self.home, env=self.environment, typed=typed)
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *arguments: str) -> Iterator[preloaded.Process]:
         """The command at work; it does not outlive the block."""
-        with subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *arguments],
-            cwd=self.home,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=_heed_interrupts,
-        ) as process:
+        with preloaded.start(arguments, cwd=self.home, env=self.environment) as process:
             try:
                 yield process
             finally:
@@ -52,15 +36,10 @@ class Cli:
     def at_terminal(self, *arguments: str) -> Iterator["Terminal"]:
         """The command at work with a person in front of it."""
         ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *arguments],
-            cwd=self.home,
-            env={**self.environment, "TERM": "dumb"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=_heed_interrupts,
+        environment = {**self.environment, "TERM": "dumb"}
+        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+        with preloaded.start(
+            arguments, cwd=self.home, env=environment, new_session=True, **streams
         ) as process:
             os.close(theirs)
             try:
@@ -70,14 +49,8 @@ class Cli:
                 os.close(ours)
 
 
-def _heed_interrupts() -> None:
-    """As a person's shell starts commands, also where these tests run with signals ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 class Terminal:
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+    def __init__(self, process: preloaded.Process, descriptor: int) -> None:
         self.process = process
         self._descriptor = descriptor
         self.shown = ""

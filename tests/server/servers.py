@@ -5,7 +5,6 @@ import os
 import signal
 import ssl
 import subprocess
-import sys
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +16,7 @@ from holdfast import Principal, PrincipalRole, Store
 from holdfast.model.principal import LOCAL
 from holdfast.server.doorkeeper import Doorkeeper
 from holdfast.server.presence import Presence
+from tests import preloaded
 
 SECONDS = 100
 """How long anything may take. Far more than it ever does: a bound, not a measure."""
@@ -33,6 +33,9 @@ ON_BOTH_ENGINES = pytest.mark.parametrize("served", [SQLITE, POSTGRES], indirect
 class Served:
     """`holdfast serve`, listening on a free port of loopback."""
 
+    files: int | None = None
+    """How many it may have open, if not as many as we."""
+
     def __init__(self, home: Path, *arguments: str, **environment: str) -> None:
         self.home = home
         self.data = home / "data"
@@ -40,7 +43,7 @@ class Served:
         self.questions = home / "questions"
         self._arguments = arguments
         self._environment = environment
-        self.process: subprocess.Popen[str] | None = None
+        self.process: preloaded.Process | None = None
         self.printed = ""
 
     @property
@@ -71,12 +74,9 @@ class Served:
         self.stop()
         raise AssertionError(f"The server did not start: {self.complaints()}")
 
-    def _command(self, port: int) -> list[str]:
-        return [sys.executable, "-m", "holdfast", "serve", "--port", str(port), *self._arguments]
-
-    def _started(self, port: int, complaints: IO[str]) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self._command(port),
+    def _started(self, port: int, complaints: IO[str]) -> preloaded.Process:
+        return preloaded.start(
+            ("serve", "--port", str(port), *self._arguments),
             cwd=self.home,
             env={
                 "PATH": os.environ["PATH"],
@@ -87,9 +87,8 @@ class Served:
                 "PYTHONUNBUFFERED": "1",
                 **self._environment,
             },
-            stdout=subprocess.PIPE,
             stderr=complaints,
-            text=True,
+            files=self.files,
         )
 
     def stop(self, sig: int = signal.SIGTERM) -> int:

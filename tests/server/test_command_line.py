@@ -1,40 +1,29 @@
 """`holdfast serve`, `token` and `doctor`, as a person runs them."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from holdfast.model.principal import LOCAL
+from tests.cli.command import Cli
 from tests.server.servers import Person, Served, problem
 from tests.server.test_jwt import Issuer, Signer, key_set
 
 
-class Home:
+class Home(Cli):
     """A directory in which commands are run."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.environment = {
-            "PATH": os.environ["PATH"],
+        super().__init__(path)
+        self.environment |= {
             "HOME": str(path),
-            "NO_COLOR": "1",
             "COLUMNS": "200",
-            "HOLDFAST_DATA_DIR": str(path / "data"),
             "AGENT_WORKSPACE_ROOT": str(path / "workspace"),
         }
-
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "holdfast", *arguments]
-        return subprocess.run(
-            command, cwd=self.path, env=self.environment, capture_output=True, text=True, check=False
-        )
 
 
 @pytest.fixture
@@ -89,16 +78,16 @@ def test_an_option_that_cannot_be_is_refused_before_anything_begins(
     result = home("serve", *option)
     assert result.returncode == 2
     assert f"Invalid value for '{option[0]}'" in result.stderr
-    assert not (home.path / "data").exists()
+    assert not (home.home / "data").exists()
 
 
 @pytest.mark.parametrize("command", ["serve", "repos"])
 def test_a_data_directory_that_cannot_be_made_is_said_in_a_sentence(home: Home, command: str) -> None:
-    (home.path / "data").touch()
-    home.environment["HOLDFAST_DATA_DIR"] = str(home.path / "data" / "below")
+    (home.home / "data").touch()
+    home.environment["HOLDFAST_DATA_DIR"] = str(home.home / "data" / "below")
     result = home(command)
     assert result.returncode == 1
-    assert result.stderr == f"holdfast: {home.path}/data/below: Not a directory\n"
+    assert result.stderr == f"holdfast: {home.home}/data/below: Not a directory\n"
 
 
 async def test_a_token_is_made_listed_used_and_revoked(tmp_path: Path) -> None:
@@ -140,7 +129,7 @@ async def test_a_token_is_made_listed_used_and_revoked(tmp_path: Path) -> None:
 
 
 def test_doctor_says_what_is_there_and_where_each_setting_came_from(home: Home) -> None:
-    (home.path / "holdfast.toml").write_text('durability = "normal"\n[server]\nport = 4748\n')
+    (home.home / "holdfast.toml").write_text('durability = "normal"\n[server]\nport = 4748\n')
     home.environment["HOLDFAST_SERVER_HOST"] = "127.0.0.2"
     result = home("doctor", "--json")
     assert result.returncode == 0, result.stderr
@@ -149,13 +138,13 @@ def test_doctor_says_what_is_there_and_where_each_setting_came_from(home: Home) 
     assert sources["durability"] == ("normal", "holdfast.toml")
     assert sources["server.port"] == ("4748", "holdfast.toml")
     assert sources["server.host"] == ("127.0.0.2", "HOLDFAST_SERVER_HOST")
-    assert sources["workspace.root"] == (str(home.path / "workspace"), "AGENT_WORKSPACE_ROOT")
+    assert sources["workspace.root"] == (str(home.home / "workspace"), "AGENT_WORKSPACE_ROOT")
     assert sources["server.max_body_bytes"][1] == "default"
     assert {finding["part"] for finding in report["findings"]} >= {"store", "server", "git", "agents"}
 
 
 def test_doctor_names_secrets_and_does_not_show_them(home: Home) -> None:
-    (home.path / "holdfast.toml").write_text(
+    (home.home / "holdfast.toml").write_text(
         '[agents.own]\ncommand = "true"\nenv = { OWN_TOKEN = "hush-1" }\n'
         '[providers.own]\nbase_url = "https://ada:hush-2@127.0.0.1/v1"\n'
         '[[contexts.own.tools]]\ntype = "mcp"\nheaders = { Authorization = "hush-3" }\n'
@@ -171,7 +160,7 @@ def test_doctor_names_secrets_and_does_not_show_them(home: Home) -> None:
 
 
 def test_doctor_names_what_does_not_work_and_hides_passwords(home: Home) -> None:
-    home.environment["AGENT_WORKSPACE_ROOT"] = str(home.path / "nowhere")
+    home.environment["AGENT_WORKSPACE_ROOT"] = str(home.home / "nowhere")
     result = home("doctor", "--store", "postgresql://ada:secret@127.0.0.1:1/x")
     assert result.returncode == 1
     assert "!!  workspace" in result.stdout
@@ -182,24 +171,24 @@ def test_doctor_names_what_does_not_work_and_hides_passwords(home: Home) -> None
 
 def test_doctor_says_whether_a_store_can_be_made_where_there_is_none(home: Home) -> None:
     assert findings(home)["store"][0]
-    home.environment["HOLDFAST_STORE"] = f"sqlite:///{home.path}/nowhere/holdfast.db"
-    assert findings(home)["store"][1].startswith(f"There is no directory {home.path}/nowhere; create it")
+    home.environment["HOLDFAST_STORE"] = f"sqlite:///{home.home}/nowhere/holdfast.db"
+    assert findings(home)["store"][1].startswith(f"There is no directory {home.home}/nowhere; create it")
     del home.environment["HOLDFAST_STORE"]
-    (home.path / "file").touch()
-    home.environment["HOLDFAST_DATA_DIR"] = str(home.path / "file")
+    (home.home / "file").touch()
+    home.environment["HOLDFAST_DATA_DIR"] = str(home.home / "file")
     well, says = findings(home)["store"]
     assert not well
     assert "cannot be" in says
 
 
 def test_doctor_looks_at_blobs_index_and_keys(home: Home) -> None:
-    keys = home.path / "keys.json"
-    (home.path / "holdfast.toml").write_text(
+    keys = home.home / "keys.json"
+    (home.home / "holdfast.toml").write_text(
         f'[server]\njwt_issuer = "i"\njwt_audience = "a"\njwt_keys = "{keys}"\n'
         '[retrieval]\nurl = "http://ada:hush@127.0.0.1:1"\n'
     )
-    (home.path / "file").touch()
-    home.environment["HOLDFAST_BLOBS_URL"] = (home.path / "file").as_uri()
+    (home.home / "file").touch()
+    home.environment["HOLDFAST_BLOBS_URL"] = (home.home / "file").as_uri()
     broken = findings(home)
     assert {part for part, (well, _) in broken.items() if not well} == {"blobs", "index", "jwt"}
     assert broken["blobs"][1].endswith("set HOLDFAST_BLOBS_URL to a place that can be written")
@@ -207,7 +196,7 @@ def test_doctor_looks_at_blobs_index_and_keys(home: Home) -> None:
     assert f"The keys in {keys} cannot be read" in broken["jwt"][1]
 
     keys.write_bytes(key_set(Signer()))
-    home.environment["HOLDFAST_BLOBS_URL"] = (home.path / "new" / "blobs").as_uri()
+    home.environment["HOLDFAST_BLOBS_URL"] = (home.home / "new" / "blobs").as_uri()
     qdrant = Issuer()
     qdrant.answer = b'{"result": {"exists": false}, "status": "ok", "time": 0}'
     home.environment["HOLDFAST_RETRIEVAL_URL"] = qdrant.url.removesuffix("/keys")
@@ -217,13 +206,13 @@ def test_doctor_looks_at_blobs_index_and_keys(home: Home) -> None:
         qdrant.stop()
     assert whole["jwt"] == (True, f"the keys at {keys} can be read")
     assert [whole[part][0] for part in ("blobs", "index")] == [True, True]
-    assert not (home.path / "new").exists()
+    assert not (home.home / "new").exists()
 
 
 def test_doctor_waits_for_nobody_for_long(home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"127.0.0.1:{silent.getsockname()[1]}"
-        (home.path / "holdfast.toml").write_text(
+        (home.home / "holdfast.toml").write_text(
             f'store = "postgresql://{url}/x"\n[retrieval]\nurl = "http://{url}"\n'
         )
         found = findings(home)

@@ -17,8 +17,7 @@ FILES = 400
 class Poor(Served):
     """A server that may have few files open."""
 
-    def _command(self, port: int) -> list[str]:
-        return ["sh", "-c", f'ulimit -n {FILES}; exec "$@"', "sh", *super()._command(port)]
+    files = FILES
 
 
 async def test_a_flood_of_listeners_leaves_room_for_the_work(tmp_path: Path) -> None:
