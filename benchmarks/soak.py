@@ -43,35 +43,36 @@ class Reading(NamedTuple):
     children: int
 
 
-async def main(minutes: float) -> bool:
+async def main(minutes: float, seed: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="holdfast-soak-") as home:
         served = Served(Path(home), AGENT_MAX_SESSIONS=str(PLACES), HOLDFAST_SERVER_REQUESTS_PER_SECOND="0")
         served.repository()
         await asyncio.to_thread(served.start)
         try:
-            readings, done = await soaked(served, minutes)
+            readings, done = await soaked(served, minutes, seed)
         finally:
             code = await asyncio.to_thread(served.stop)
         print(f"{done:,} sessions and prompts; the server ended with {code}")
         return verdict(readings) and code == 0 and "Traceback" not in served.complaints()
 
 
-async def soaked(served: Served, minutes: float) -> tuple[list[Reading], int]:
+async def soaked(served: Served, minutes: float, seed: int) -> tuple[list[Reading], int]:
     assert served.process is not None
     process = psutil.Process(served.process.pid)
     ends_at = time.monotonic() + minutes * 60
-    readings, done = [], 0
+    readings: list[Reading] = []
+    done = 0
     while time.monotonic() < ends_at:
         until = time.monotonic() + ROUND_SECONDS
-        done += sum(await asyncio.gather(*(person(served, seed, until) for seed in range(PEOPLE))))
+        chances = (random.Random(f"{seed} {len(readings)} {number}") for number in range(PEOPLE))
+        done += sum(await asyncio.gather(*(person(served, chance, until) for chance in chances)))
         readings.append(await at_rest(process))
         print(_shown(readings[-1]), flush=True)
     return readings, done
 
 
-async def person(served: Served, seed: int, until: float) -> int:
+async def person(served: Served, chance: random.Random, until: float) -> int:
     """One who works with sessions until then; how often something was asked for."""
-    chance = random.Random(f"{seed} {until}")
     done = 0
     owner = owner_of(served)
     async with Client(owner.url, owner.secret) as client:
@@ -139,6 +140,7 @@ def _shown(reading: Reading) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="benchmarks.soak", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10)
-    flat = asyncio.run(main(parser.parse_args().minutes))
+    parser.add_argument("--seed", type=int, default=1)
+    flat = asyncio.run(main(**vars(parser.parse_args())))
     print("flat" if flat else "something grew")
     sys.exit(not flat)

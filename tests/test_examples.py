@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 from runpy import run_path
 
+import pytest
+
 from holdfast import open_store
 
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.usefixtures("process")
 def test_the_crash_example_shows_a_session_that_survives() -> None:
     command = [sys.executable, "examples/survive_a_crash.py"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -22,6 +25,7 @@ def test_the_crash_example_shows_a_session_that_survives() -> None:
     assert run.stdout.endswith("problems found: 0\n")
 
 
+@pytest.mark.usefixtures("process")
 def test_the_readme_example_runs_as_it_stands(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     code = readme.split("```python\n")[1].split("```")[0]
@@ -68,6 +72,7 @@ async def test_the_chat_bot_compacts_a_long_chat(tmp_path: Path) -> None:
         await writer.wait_closed()
 
 
+@pytest.mark.usefixtures("process")
 def test_the_chat_bot_answers_with_two_agents() -> None:
     command = [sys.executable, "examples/chat_bot.py"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -81,6 +86,7 @@ def test_the_chat_bot_answers_with_two_agents() -> None:
     ]
 
 
+@pytest.mark.usefixtures("process")
 def test_the_chat_bot_ends_without_a_traceback_on_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(ROOT / "examples" / "chat_bot.py"), "0"]
     with subprocess.Popen(

@@ -5,12 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from holdfast.client import Client
 from holdfast.server import shapes
 from holdfast.server.shapes import ChangedQuestions
-from tests.server.servers import SECONDS, Served
+from tests.server.servers import Served
 from tests.tui.driver import Desk
 from tests.tui.test_process import DOWN, ENTER, terminal
+from tests.waiting import SECONDS
 
 
 @asynccontextmanager
@@ -37,6 +40,7 @@ async def until_question(client: Client, status: str) -> shapes.QuestionSet:
     raise AssertionError("the feed ended")
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_question_of_an_agent_is_answered_in_the_terminal_and_withdrawn_over_rest(
     tmp_path: Path,
 ) -> None:

@@ -23,7 +23,7 @@ async def session(store: Store) -> Session:
 
 
 @pytest.fixture
-def world(store: Store, tmp_path: Path) -> World:
+def world(store: Store, tmp_path: Path, process: None) -> World:
     return World(store, tmp_path)
 
 

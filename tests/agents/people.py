@@ -16,7 +16,7 @@ from holdfast.agents.workspace import Workspace
 from holdfast.model.ids import SessionId
 from holdfast.model.question import Answer, QuestionSet
 from holdfast.questions import QuestionBox
-from tests.questions.sets import SECONDS, until
+from tests.waiting import SECONDS, until
 
 SESSION = SessionId("0198c0de-0000-7000-8000-000000000001")
 

@@ -19,7 +19,7 @@ from holdfast.errors import StoreFull
 from holdfast.model.question import AlreadySettled, QuestionKind, QuestionSet, QuestionStatus
 from holdfast.questions import QuestionBox
 from tests.agents.people import SESSION, World, choice, form, raw, running, several, text
-from tests.questions.sets import SECONDS
+from tests.waiting import SECONDS
 
 ONCE = {"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"}
 ALWAYS = {"optionId": "proceed_always", "name": "Allow for this session", "kind": "allow_always"}

@@ -161,6 +161,7 @@ MISFITS: list[tuple[dict[str, Any], Answer | None, str]] = [
 ]
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize(("wanted", "answer", "why"), MISFITS, ids=[why for *_, why in MISFITS])
 async def test_what_does_not_fit_is_asked_again_with_the_reason_and_the_rest_is_kept(
     world: World, wanted: dict[str, Any], answer: Answer | None, why: str
@@ -210,6 +211,7 @@ FITTING: list[tuple[dict[str, Any], Answer, Any]] = [
 ]
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize(("wanted", "answer", "value"), FITTING, ids=[str(wanted) for wanted, *_ in FITTING])
 async def test_what_fits_is_taken(world: World, wanted: dict[str, Any], answer: Answer, value: Any) -> None:
     result = await filled_in(world, form(field=wanted), [answer])

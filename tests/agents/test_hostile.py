@@ -17,7 +17,8 @@ from holdfast.agents.terminals import LIMIT
 from holdfast.agents.wire import INVALID_PARAMS, MAX_LINE, REQUEST_CANCELLED
 from holdfast.model.question import QuestionStatus
 from tests.agents.hostile import facing, hostile
-from tests.agents.worlds import World, until
+from tests.agents.worlds import World
+from tests.waiting import until
 
 IMPATIENT = Limits(cancel=0.2)
 

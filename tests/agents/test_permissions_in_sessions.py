@@ -10,7 +10,8 @@ from holdfast.agents.permissions import Decision, Rule, ToolKind
 from holdfast.model.question import Answer, QuestionKind, QuestionSet, QuestionStatus
 from holdfast.model.times import iso
 from holdfast.server.export import Format, exported
-from tests.agents.worlds import World, until, working
+from tests.agents.worlds import World, working
+from tests.waiting import until
 
 
 def choose(label: str) -> list[Answer]:

@@ -9,6 +9,8 @@ from holdfast.agents.probe import Probe, probe
 from tests.agents.scripts import script
 from tests.agents.worlds import World
 
+pytestmark = pytest.mark.usefixtures("process")
+
 
 async def look_at(directory: Path, body: str, seconds: float = 20) -> Probe:
     command, *args = script(directory, body)

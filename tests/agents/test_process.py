@@ -12,7 +12,9 @@ import pytest
 
 from holdfast.agents.process import SESSION_MARK, AgentProcess, start_time, strays, sweep
 from tests.agents.scripts import members, script
-from tests.agents.worlds import SECONDS
+from tests.waiting import SECONDS
+
+pytestmark = pytest.mark.usefixtures("process")
 
 
 async def start(tmp_path: Path, body: str, **environment: str) -> AgentProcess:

@@ -16,6 +16,8 @@ from holdfast.agents.workspace import OutsideWorkspace
 from holdfast.errors import NotFound
 from tests.agents.worlds import git, repository
 
+pytestmark = pytest.mark.usefixtures("process")
+
 NOBODY = 65534
 
 

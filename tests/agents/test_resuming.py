@@ -21,7 +21,8 @@ from holdfast.compaction.policy import CompactionPolicy
 from holdfast.errors import Conflict, InvalidTransition, SessionEnded
 from holdfast.model.question import QuestionSet, QuestionStatus
 from tests.agents.scripts import members, script
-from tests.agents.worlds import SECONDS, World, until, working
+from tests.agents.worlds import World, working
+from tests.waiting import SECONDS, until
 
 
 async def test_a_resumed_session_goes_on_in_the_same_place(world: World) -> None:

@@ -11,7 +11,8 @@ from holdfast.agents.opening import open_supervisor
 from holdfast.agents.permissions import Decision, Policy, Rule, ToolKind
 from holdfast.config import load_settings
 from holdfast.errors import InvalidInput, NotFound
-from tests.agents.worlds import World, repository, until
+from tests.agents.worlds import World, repository
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

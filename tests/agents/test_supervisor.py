@@ -33,7 +33,8 @@ from holdfast.model.question import NewQuestionSet, Option, Question
 from holdfast.model.records import Repo
 from holdfast.store.ids import new_id
 from tests.agents.scripts import members, script
-from tests.agents.worlds import World, until, working
+from tests.agents.worlds import World, working
+from tests.waiting import until
 
 
 @pytest.mark.req("ACP-01", "ACP-03", "SES-04", "SES-12")

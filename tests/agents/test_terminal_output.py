@@ -5,7 +5,8 @@ from typing import Any
 from holdfast import Session, ToolContent
 from holdfast.agents.recorder import PRINTED_LENGTH
 from tests.agents.hostile import facing
-from tests.agents.worlds import World, until
+from tests.agents.worlds import World
+from tests.waiting import until
 
 SHOW = """
 def show(number, script):

@@ -19,7 +19,9 @@ from holdfast.agents.terminals import LIMIT, OUTPUT_KEPT, Terminals, TooManyTerm
 from holdfast.agents.workspace import OutsideWorkspace, Workspace
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound
 from tests.agents.scripts import members
-from tests.questions.sets import SECONDS, until
+from tests.waiting import SECONDS, until
+
+pytestmark = pytest.mark.usefixtures("process")
 
 IGNORES_SIGTERM = "trap '' TERM; echo ready; sleep 600 & wait; sleep 600"
 

@@ -15,6 +15,8 @@ from holdfast.agents.process import AgentProcess
 from holdfast.agents.wire import MAX_REQUESTS, UNKNOWN_METHOD, AgentError, ConnectionLost, Refusal, Wire
 from tests.agents.scripts import script
 
+pytestmark = pytest.mark.usefixtures("process")
+
 
 class Recording:
     """A handler that keeps what it was given, and answers what it knows."""

@@ -1,9 +1,8 @@
 """A workspace with a repository, and a supervisor that runs agents in it."""
 
-import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,11 +15,9 @@ from holdfast.model.message import Message
 from holdfast.model.records import Repo
 from holdfast.questions import QuestionBox
 from holdfast.store.options import HistoryOptions
+from tests.waiting import until
 
 T = TypeVar("T")
-
-SECONDS = 100
-"""How long a test waits for what must happen."""
 
 
 def git(directory: Path, *arguments: str) -> None:
@@ -92,14 +89,6 @@ class World:
     async def status(self, session: Session) -> tuple[str, str | None]:
         current = await self.store.get_session(session.id)
         return current.status.value, current.status_reason
-
-
-async def until(condition: Callable[[], Awaitable[T | None]]) -> T:
-    """The first true value of a condition, which must come in time."""
-    async with asyncio.timeout(SECONDS):
-        while not (value := await condition()):  # noqa: ASYNC110  # a condition, not an event
-            await asyncio.sleep(0.02)
-        return value
 
 
 @asynccontextmanager

@@ -19,20 +19,20 @@ from holdfast.blobs import Blobs, open_blobs
 
 
 @pytest.fixture(scope="session")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def s3(tmp_path_factory: pytest.TempPathFactory, process: None) -> Iterator[str]:
     """The address of a server that speaks as S3 does."""
     log = tmp_path_factory.mktemp("s3") / "log"  # no pipe: nobody would read what it says about each request
     with log.open("w") as said:
         command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-        process = subprocess.Popen(command, stdout=said, stderr=said)
-    with process:
+        server = subprocess.Popen(command, stdout=said, stderr=said)
+    with server:
         try:
             while (running := re.search(r"Running on (http://\S+)", log.read_text())) is None:
-                assert process.poll() is None, log.read_text()
+                assert server.poll() is None, log.read_text()
                 time.sleep(0.02)
             yield running[1]
         finally:
-            process.kill()
+            server.kill()
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ def files(directory: Path) -> list[Path]:
     return [path for path in directory.rglob("*") if path.is_file()]
 
 
+@pytest.mark.usefixtures("process")
 async def test_killed_before_each_step_a_put_leaves_all_or_nothing_and_the_next_one_works(
     local: Blobs, directory: Path, directory_url: str
 ) -> None:
@@ -41,6 +42,7 @@ async def test_killed_before_each_step_a_put_leaves_all_or_nothing_and_the_next_
     assert await local.get(ORGANIZATION, blob) == PAYLOAD
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.timeout(120)
 async def test_what_was_acknowledged_survives_a_kill(local: Blobs, directory_url: str) -> None:
     for _ in range(3):
@@ -54,6 +56,7 @@ async def test_what_was_acknowledged_survives_a_kill(local: Blobs, directory_url
             await local.get(ORGANIZATION, blob)
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_full_disk_is_said_in_a_sentence_and_leaves_nothing_behind(
     local: Blobs, directory: Path, directory_url: str
 ) -> None:

@@ -8,5 +8,5 @@ from tests.cli.command import Cli
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, process: None) -> Cli:
     return Cli(tmp_path)

@@ -22,7 +22,7 @@ def model() -> Iterator[DemoModel]:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, model: DemoModel) -> Cli:
+def cli(tmp_path: Path, model: DemoModel, process: None) -> Cli:
     """A command in a repository, with a model to ask."""
     home = tmp_path / "project"
     home.mkdir()

@@ -20,7 +20,8 @@ from holdfast.model.times import iso
 from holdfast.questions import QuestionBox
 from holdfast.questions.wire import question_set_json
 from tests.cli.command import Cli
-from tests.questions.sets import FEATURES, LANGUAGE, SECONDS, OtherProgram, rewrite
+from tests.questions.sets import FEATURES, LANGUAGE, OtherProgram, rewrite
+from tests.waiting import SECONDS
 
 QUESTIONS = {
     "questions": [

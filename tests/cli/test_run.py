@@ -17,7 +17,7 @@ from tests.cli.command import Cli, a_server
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, process: None) -> Cli:
     """A command line in a repository."""
     cli = Cli(repository(tmp_path / "project"))
     cli.environment |= {
@@ -266,6 +266,7 @@ def test_when_it_is_told_to_end_it_ends_the_agent_and_what_that_started(cli: Cli
     assert kept["status"] == "cancelled"
 
 
+@pytest.mark.usefixtures("process")
 def test_outside_a_repository_it_says_what_to_do(tmp_path: Path) -> None:
     ran = run(Cli(tmp_path), "hello")
     assert ran.returncode == 1

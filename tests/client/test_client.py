@@ -13,11 +13,12 @@ from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
 from holdfast.server.presence import Presence
 from holdfast.server.shapes import ChangedSessions
-from tests.server.servers import SECONDS, Served
+from tests.server.servers import Served
+from tests.waiting import SECONDS
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path, process: None) -> Iterator[Served]:
     served = Served(tmp_path)
     served.repository()
     served.start()
@@ -98,6 +99,7 @@ async def test_a_running_server_is_found_and_one_that_is_gone_is_not(served: Ser
             await client.me()
 
 
+@pytest.mark.usefixtures("process")
 async def test_who_calls_too_often_is_heard_later(tmp_path: Path) -> None:
     """A refusal that says it is for a while does not end a feed."""
     served = Served(tmp_path, HOLDFAST_SERVER_REQUESTS_PER_SECOND="2")

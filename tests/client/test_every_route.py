@@ -39,6 +39,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     assert served.stop() == 0
 
 
+@pytest.mark.usefixtures("process")
 async def test_every_route_is_a_method(served: Served) -> None:
     async with Client(served.url, served.presence.token) as client:
         called: set[tuple[str, str]] = set()

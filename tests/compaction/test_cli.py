@@ -11,6 +11,8 @@ from holdfast.store.options import HistoryOptions
 from tests.cli.command import Cli
 from tests.compaction.sessions import conversation, filled
 
+pytestmark = pytest.mark.usefixtures("process")
+
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:

@@ -86,6 +86,7 @@ def test_what_is_wrong_with_an_installed_strategy_is_said_with_its_package(case:
         strategy_of(spec)
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_session_is_compacted_by_an_installed_strategy(tmp_path: Path, installed: Path) -> None:
     cli = Cli(tmp_path)
     cli.environment["PYTHONPATH"] = str(installed)

@@ -15,9 +15,9 @@ from holdfast.model.ids import SessionId
 from holdfast.store.options import HistoryOptions
 from holdfast.testing.compaction import check_shown
 from tests.compaction.sessions import COUNTER, conversation, filled
+from tests.waiting import SECONDS
 
 KILLS = 6
-SECONDS = 100
 
 
 async def compact_until_killed(url: str, session: SessionId, words: int, patience: float) -> int:
@@ -47,6 +47,7 @@ async def compact_until_killed(url: str, session: SessionId, words: int, patienc
     return said.count(b"compacted\n")
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("STO-17", "STO-18")
 async def test_a_killed_compaction_has_happened_or_has_not(store_url: str) -> None:
     chance = random.Random(7)

@@ -68,6 +68,7 @@ def test_a_plan_shows_everything_and_changes_nothing(tree: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("process")
 def test_the_diff_that_is_shown_does_what_applying_does(tree: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(tree), str(copy)], check=True)
@@ -132,6 +133,7 @@ def test_once_is_the_first_occurrence(tree: Path) -> None:
     assert (tree / "src" / "a.py").read_text() == "one\nTwo\nthree\n"
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize(
     "diff",
     [
@@ -148,6 +150,7 @@ def test_a_diff_is_applied_by_git(tree: Path, diff: str) -> None:
     assert (tree / "src" / "a.py").read_text() == "one\nTWO\nthree\n"
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("named", ["a.py", "src/a.py"])
 def test_a_diff_may_name_its_file_from_the_root_of_the_bundle_on(tree: Path, named: str) -> None:
     diff = f"--- a/{named}\n+++ b/{named}\n@@ -1,3 +1,3 @@\n-one\n+ONE\n two\n three\n"
@@ -155,6 +158,7 @@ def test_a_diff_may_name_its_file_from_the_root_of_the_bundle_on(tree: Path, nam
     assert (tree / "src" / "a.py").read_text() == "ONE\ntwo\nthree\n"
 
 
+@pytest.mark.usefixtures("process")
 def test_a_diff_may_make_and_delete_its_file(tree: Path) -> None:
     made = "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+hello\n"
     gone = "--- a/run.sh\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"
@@ -163,6 +167,7 @@ def test_a_diff_may_make_and_delete_its_file(tree: Path) -> None:
     assert not (tree / "run.sh").exists()
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize(
     "diff",
     [
@@ -183,6 +188,7 @@ def test_a_diff_that_does_not_fit_or_reaches_elsewhere_is_refused(tree: Path, di
     assert contents(tree.parent) == before
 
 
+@pytest.mark.usefixtures("process")
 def test_a_diff_that_makes_a_link_is_refused(tree: Path) -> None:
     diff = "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n"
     with pytest.raises(InvalidInput, match="no other"):
@@ -315,6 +321,7 @@ plan(parse_bundle(sys.stdin.read()), Path(sys.argv[1])).apply()
 """
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("at", [1, 2])
 def test_killed_in_between_no_file_is_half_written_and_the_old_ones_are_kept(tree: Path, at: int) -> None:
     files = '[{"path": "run.sh", "content": "new"}, {"path": "src/a.py", "content": "new"}]'

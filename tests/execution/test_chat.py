@@ -16,7 +16,7 @@ from holdfast.routing.gateway import Busy, Gateway
 from holdfast.routing.incoming import Incoming, Peer
 from holdfast.store.ids import new_id
 from tests.execution.worlds import World
-from tests.questions.sets import until
+from tests.waiting import until
 
 
 def message(text: str, message_id: str | None = None) -> Incoming:

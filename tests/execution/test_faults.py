@@ -20,7 +20,7 @@ from holdfast.execution.repeating import ended_turn
 from holdfast.execution.responses import Provider
 from holdfast.routing.hold import let_go, take_hold
 from tests.execution.worlds import KEY_VARIABLE, World, asked, file
-from tests.questions.sets import until
+from tests.waiting import until
 
 WHOLE = "I was given no file and no chunk to look at. "
 
@@ -209,6 +209,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("stage", [*STAGES, "text"])
 async def test_a_turn_of_a_killed_process_is_fetched_or_failed_and_never_run_again(
     stage: str, tmp_path: Path, model: DemoModel
@@ -244,6 +245,7 @@ async def killed_at(stage: str, path: Path, model: DemoModel) -> str:
     return url
 
 
+@pytest.mark.usefixtures("process")
 async def test_an_answer_that_is_fetched_after_a_kill_is_said_once(tmp_path: Path, model: DemoModel) -> None:
     url = await killed_at("text", tmp_path, model)
     async with open_store(url) as store, World(store, tmp_path, model).orchestrator():
@@ -253,6 +255,7 @@ async def test_an_answer_that_is_fetched_after_a_kill_is_said_once(tmp_path: Pat
     assert "".join(pieces) == "It is in one of these:\n\n- a.py\n"
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_turn_that_cannot_be_recovered_yet_is_recovered_later(
     tmp_path: Path, model: DemoModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +273,7 @@ async def test_a_turn_that_cannot_be_recovered_yet_is_recovered_later(
         await works_again(World(store, tmp_path, model), orchestrator, session.id)
 
 
+@pytest.mark.usefixtures("process")
 async def test_who_is_at_work_in_a_session_holds_up_nobody_who_starts(
     tmp_path: Path, model: DemoModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

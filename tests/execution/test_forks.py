@@ -11,8 +11,7 @@ from holdfast.execution.answer import AnswerKind
 from holdfast.store.copying import PAGE, UNFINISHED, forked
 from holdfast.store.options import HistoryOptions, SessionFilter
 from tests.execution.worlds import World, asked, said
-
-SECONDS = 60
+from tests.waiting import SECONDS
 
 
 async def test_what_was_not_answered_is_not_shown_to_the_model_of_a_fork(either_world: World) -> None:

@@ -69,7 +69,7 @@ async def test_what_is_fetched_and_is_no_response_is_none(kind: str, sent: bytes
             self.wfile.write(sent)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         provider = Provider(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key_env=KEY_VARIABLE)
         assert await provider.fetch("resp_1") is None
         await provider.close()

@@ -27,7 +27,7 @@ from holdfast.execution.orchestrator import INTERRUPTED, Orchestrator
 from holdfast.execution.replay import replay
 from holdfast.model.records import ContextKind
 from tests.execution.worlds import SECRET, World, asked, file, said
-from tests.questions.sets import until
+from tests.waiting import until
 
 
 @pytest.mark.req("EXE-04", "EXE-07", "EXE-08", "EXE-15", "EXE-23", "EXE-26")

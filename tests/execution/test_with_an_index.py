@@ -14,6 +14,8 @@ from holdfast.model.ids import SessionId
 from holdfast.retrieval import Retrieval, open_retrieval
 from tests.execution.worlds import World, asked, said
 
+pytestmark = pytest.mark.usefixtures("process")
+
 TILLER = '''"""Steering."""
 
 

@@ -18,7 +18,7 @@ from holdfast.mcp.asking import Asker
 from holdfast.mcp.server import question_server
 from holdfast.model.question import QuestionSet, QuestionStatus
 from holdfast.questions import QuestionBox
-from tests.questions.sets import SECONDS, until
+from tests.waiting import SECONDS, until
 
 ERAS = ["legacy", "2026-07-28"]
 """The handshake, and the protocol without one."""

@@ -12,6 +12,8 @@ from holdfast.questions import QuestionBox
 from tests.mcp.clients import ANSWERED, ask, connected, fetch, raw_client, text, the_pending
 from tests.questions.sets import RUST
 
+pytestmark = pytest.mark.usefixtures("process")
+
 
 async def test_standard_output_carries_nothing_but_the_protocol(directory: Path, box: QuestionBox) -> None:
     async with raw_client(directory, heartbeat_seconds=0.05) as client:

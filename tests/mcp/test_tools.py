@@ -25,11 +25,13 @@ from tests.mcp.clients import (
     texts,
     the_pending,
 )
-from tests.questions.sets import RUST, OtherProgram, rewrite, until
+from tests.questions.sets import RUST, OtherProgram, rewrite
+from tests.waiting import until
 
 BLUE = Answer(question_index=0, selected_option="Blue")
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("era", ERAS)
 async def test_both_tools_are_offered_with_the_limits_of_auq(directory: Path, era: str) -> None:
     async with connected(directory, era=era) as client:
@@ -50,6 +52,7 @@ async def test_both_tools_are_offered_with_the_limits_of_auq(directory: Path, er
     assert "$ref" not in str(asking.input_schema)
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("ASK-01", "ASK-05", "ASK-25")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_question_is_answered_while_the_agent_waits(
@@ -202,6 +205,7 @@ async def test_the_same_question_of_another_agent_is_another_one(directory: Path
     assert len(await box.list()) == 2
 
 
+@pytest.mark.usefixtures("process")
 async def test_the_agent_and_the_session_come_from_arguments_or_the_environment(
     directory: Path, box: QuestionBox
 ) -> None:
@@ -215,6 +219,7 @@ async def test_the_agent_and_the_session_come_from_arguments_or_the_environment(
     ]
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_call_leaves_the_set_answerable_and_the_answer_is_not_lost(
     directory: Path, box: QuestionBox, era: str
@@ -281,6 +286,7 @@ async def test_failures_are_marked_and_say_what_is_wrong(directory: Path, era: s
             await client.call_tool("guess", {})
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("ASK-07")
 async def test_a_time_limit_that_is_set_ends_the_question(directory: Path, box: QuestionBox) -> None:
     async with connected(directory, timeout_seconds=2, soft_return_seconds=0.1) as client:

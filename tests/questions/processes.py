@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.questions.sets import SECONDS
+from tests.waiting import SECONDS
 
 Report = dict[str, Any]
 

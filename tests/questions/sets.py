@@ -1,12 +1,11 @@
 """Small question sets, their files as they lie on disk, and another program that writes them too."""
 
-import asyncio
 import json
 import os
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,9 +13,6 @@ from typing import Any
 
 from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.model.times import from_ms, iso
-
-SECONDS = 100
-"""How long a condition may take to become true. Far more than it ever does: a bound, not a measure."""
 
 LANGUAGE = Question(
     title="Language",
@@ -78,16 +74,6 @@ def age(path: Path, step: timedelta) -> None:
 def just_written(path: Path) -> None:
     """Make a file look as if it were being written, however long the machine takes to look at it."""
     age(path, -timedelta(hours=1))
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait for a condition to become true."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            now = condition()
-            if now if isinstance(now, bool) else await now:
-                return
-            await asyncio.sleep(0.01)
 
 
 class OtherProgram:

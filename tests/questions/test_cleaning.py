@@ -54,6 +54,7 @@ async def test_the_retention_period_is_as_configured(directory: Path, clock: Clo
     assert (await hour.sweep(later)).deleted == (asked.id,)
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("ASK-24")
 async def test_a_set_that_cannot_be_deleted_is_reported_and_the_others_are_deleted(
     box: QuestionBox, directory: Path, clock: Clock, caplog: pytest.LogCaptureFixture

@@ -48,6 +48,7 @@ def test_the_bytes_are_those_of_the_auq_programs(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("ASK-12")
 async def test_a_reader_sees_the_old_content_or_the_new_and_never_a_part(tmp_path: Path) -> None:
     file = tmp_path / "file.json"

@@ -27,6 +27,7 @@ def lock(file: Path) -> Path:
     return file.with_name("status.json.lock")
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("ASK-13")
 async def test_processes_take_turns_and_a_dead_owners_lock_is_removed(file: Path, lock: Path) -> None:
     file.write_text("0")
@@ -37,6 +38,7 @@ async def test_processes_take_turns_and_a_dead_owners_lock_is_removed(file: Path
     assert not lock.exists()
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("ASK-13")
 async def test_the_lock_of_a_killed_process_is_removed(file: Path, lock: Path) -> None:
     async with worker("hold", path=str(file)) as holder:
@@ -48,6 +50,7 @@ async def test_the_lock_of_a_killed_process_is_removed(file: Path, lock: Path) -
     assert not lock.exists()
 
 
+@pytest.mark.usefixtures("process")
 def test_the_lock_of_a_killed_process_that_nobody_reaped_is_removed(file: Path, lock: Path) -> None:
     child = subprocess.Popen(["sleep", "60"])
     lock.write_text(str(child.pid))
@@ -70,6 +73,7 @@ def test_a_lock_is_the_owners_alone_and_begins_with_its_process_id(file: Path, l
         assert stat.S_IMODE(lock.stat().st_mode) == 0o600
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_lock_is_waited_for_and_then_given_up_with_the_owners_lock_in_place(
     file: Path, lock: Path
 ) -> None:
@@ -85,6 +89,7 @@ async def test_a_lock_is_waited_for_and_then_given_up_with_the_owners_lock_in_pl
     assert not lock.exists()
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_waiter_gets_the_lock_as_soon_as_it_is_released(file: Path) -> None:
     async with (
         worker("hold", path=str(file)) as holder,
@@ -111,6 +116,7 @@ def test_a_lock_of_another_program_has_no_start_time_and_counts_while_its_proces
     assert lock.read_text() == str(os.getpid())
 
 
+@pytest.mark.usefixtures("process")
 async def test_the_lock_of_another_users_live_process_is_respected() -> None:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
@@ -156,6 +162,7 @@ def test_a_lock_in_a_directory_that_is_gone_is_not_created(tmp_path: Path) -> No
         pytest.fail("there is nothing to lock")
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_directory_is_held_by_one_process_until_it_ends(tmp_path: Path) -> None:
     async with worker("hold_guard", path=str(tmp_path)) as holder:
         with pytest.raises(LockNotAcquired), guard(tmp_path, 0.02):

@@ -15,6 +15,8 @@ from holdfast.questions import QuestionBox
 from tests.questions.processes import together, worker
 from tests.questions.sets import NEW, names
 
+pytestmark = pytest.mark.usefixtures("process")
+
 KILLS = 6
 ROUNDS = 12
 

@@ -27,15 +27,14 @@ from holdfast.questions.watch import Watcher
 from tests.questions.sets import (
     NEW,
     RUST,
-    SECONDS,
     Clock,
     OtherProgram,
     age,
     just_written,
     read,
     rewrite,
-    until,
 )
+from tests.waiting import SECONDS, until
 
 OLD = timedelta(seconds=SLOW_WRITER_SECONDS + 1)
 THEIRS = {"questionIndex": 0, "selectedOption": "Rust"}

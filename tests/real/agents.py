@@ -12,7 +12,7 @@ import psutil
 
 from holdfast.agents.catalogue import AgentEntry, default_entries
 from tests.real.programs import NODE, npm_program, pip_program
-from tests.real.waiting import until
+from tests.waiting import until
 
 NAMES = ("gemini", "codex", "hermes")
 

@@ -14,6 +14,11 @@ from tests.real.overheard import Overheard
 from tests.real.serving import Served, question_box, store_url, supervising
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _all_of_them(third_party: None) -> None:
+    """Every test here runs programs of others."""
+
+
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
     with ModelServer() as server:
@@ -37,7 +42,10 @@ def overheard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Overheard]:
 
 @pytest.fixture(params=NAMES)
 async def agent(
-    request: pytest.FixtureRequest, tmp_path: Path, model: ModelServer, overheard: Overheard
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    model: ModelServer,
+    overheard: Overheard,
 ) -> AsyncIterator[RealAgent]:
     """Each agent in turn. When the test is over, nothing of it may be running."""
     agent = RealAgent(request.param, tmp_path / "home", model.url)

@@ -12,7 +12,7 @@ from holdfast.model.ids import SessionId
 from holdfast.model.question import Answer, QuestionKind, QuestionSet, QuestionStatus
 from holdfast.questions import QuestionBox
 from tests.real.agents import RealAgent
-from tests.real.waiting import until
+from tests.waiting import until
 
 
 def store_url(directory: Path) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.real.agents import RealAgent
 from tests.real.serving import Served
-from tests.real.waiting import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)  # the first test with an agent installs it
 

@@ -13,7 +13,7 @@ from tests.real.agents import NAMES, RealAgent
 from tests.real.model_server import ANSWER, QUESTION, WRITTEN_NAME, WRITTEN_TEXT, ModelServer
 from tests.real.overheard import Overheard
 from tests.real.serving import Served, question_box, store_url, supervising
-from tests.real.waiting import until
+from tests.waiting import until
 
 # The first test with an agent installs it. All of one agent run in one process, which starts it once.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]

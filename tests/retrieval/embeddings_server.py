@@ -30,7 +30,7 @@ class EmbeddingsServer(ThreadingHTTPServer):
 @contextmanager
 def embeddings_server() -> Iterator[EmbeddingsServer]:
     with EmbeddingsServer() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield server

@@ -10,6 +10,8 @@ from tests.cli.command import Cli
 from tests.retrieval.trees import GREETING, repository, written
 from tests.server.servers import Served
 
+pytestmark = pytest.mark.usefixtures("process")
+
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:

@@ -11,6 +11,8 @@ from holdfast.retrieval import Retrieval, open_retrieval
 from tests.retrieval.embeddings_server import DIMENSIONS, EmbeddingsServer, embeddings_server
 from tests.retrieval.trees import ORGANIZATION, found, opened, written
 
+pytestmark = pytest.mark.usefixtures("process")
+
 FILES = {"a.py": "def kitten(): pass\n", "b.py": "def automobile(): pass\n", "c.py": "def beverage(): pass\n"}
 
 

@@ -9,6 +9,8 @@ from holdfast.errors import NotFound
 from holdfast.retrieval.files import paths_in, read, text_of, tree_of
 from tests.retrieval.trees import git, repository, written
 
+pytestmark = pytest.mark.usefixtures("process")
+
 OUTSIDE = ("../outside", "sub/../small", "/etc/passwd", "./small", "sub//deep/file", "")
 
 

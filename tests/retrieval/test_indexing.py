@@ -13,6 +13,8 @@ from holdfast.retrieval.files import Tree, paths_in
 from holdfast.retrieval.payload import content_hash
 from tests.retrieval.trees import GREETING, ORGANIZATION, found, git, opened, paths_found, repository, written
 
+pytestmark = pytest.mark.usefixtures("process")
+
 
 async def index(retrieval: Retrieval, root: Path, organization: str = ORGANIZATION) -> Indexed:
     return await retrieval.index(organization, root)

@@ -15,6 +15,8 @@ from holdfast.retrieval.vector_index import VectorIndex, namespace_of, point_id
 from holdfast.retrieval.vectors import Filter, HasId
 from tests.retrieval.trees import GREETING, ORGANIZATION, found, opened, written
 
+pytestmark = pytest.mark.usefixtures("process")
+
 FILES = 400
 
 

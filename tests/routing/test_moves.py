@@ -392,6 +392,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("STO-22")
 async def test_a_kill_in_the_middle_leaves_nothing_moved(store_url: str) -> None:
     (old, new), (other, _) = keys("#a1"), keys("#a2")

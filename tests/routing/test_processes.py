@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from holdfast import TurnStatus, open_store
 from holdfast.routing.bindings import Bindings
 from holdfast.routing.events import TurnJoined
@@ -38,6 +40,7 @@ async def line(process: asyncio.subprocess.Process) -> str:
         return (await process.stdout.readline()).decode().strip()
 
 
+@pytest.mark.usefixtures("process")
 async def test_the_turn_of_a_killed_process_ends_and_the_next_message_is_answered(store_url: str) -> None:
     async with worker(store_url, "holder") as holder:
         assert {await line(holder) for _ in range(4)} == BEGUN
@@ -59,6 +62,7 @@ async def test_the_turn_of_a_killed_process_ends_and_the_next_message_is_answere
             ]
 
 
+@pytest.mark.usefixtures("process")
 async def test_who_joined_a_killed_process_is_answered_with_the_next_message(store_url: str) -> None:
     async with worker(store_url, "holder") as holder, open_store(store_url) as store:
         assert {await line(holder) for _ in range(4)} == BEGUN

@@ -13,7 +13,7 @@ from tests.server.servers import POSTGRES, SQLITE, Organization, Served
 
 
 @pytest.fixture
-def served(request: pytest.FixtureRequest) -> Served:
+def served(request: pytest.FixtureRequest, process: None) -> Served:
     """A server with its store in SQLite, or in PostgreSQL for tests that are `ON_BOTH_ENGINES`."""
     engine = getattr(request, "param", SQLITE)
     found: Served = request.getfixturevalue(f"served_with_{engine}")
@@ -22,7 +22,7 @@ def served(request: pytest.FixtureRequest) -> Served:
 
 # Two fixtures and not one with a parameter, of which only one value lives at a time.
 @pytest.fixture(scope="session")
-def served_with_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served_with_sqlite(tmp_path_factory: pytest.TempPathFactory, process: None) -> Iterator[Served]:
     with _serving(tmp_path_factory) as served:
         yield served
 

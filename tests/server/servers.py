@@ -17,9 +17,7 @@ from holdfast.model.principal import LOCAL
 from holdfast.server.doorkeeper import Doorkeeper
 from holdfast.server.presence import Presence
 from tests import preloaded
-
-SECONDS = 100
-"""How long anything may take. Far more than it ever does: a bound, not a measure."""
+from tests.waiting import SECONDS
 
 CERTIFICATES = ssl.create_default_context()
 """Read once: a client that is not given them spends more on reading them than on its request."""

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast import Session, Store
 from holdfast.server.protocol import MAX_HEAD_BYTES
-from tests.server.servers import SECONDS, Organization, Served, problem
+from tests.server.servers import Organization, Served, problem
+from tests.waiting import SECONDS
 
 PROMPT = "/api/sessions/{id}/prompt"
 

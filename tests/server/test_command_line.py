@@ -13,6 +13,8 @@ from tests.cli.command import Cli
 from tests.server.servers import Person, Served, problem
 from tests.server.test_jwt import Issuer, Signer, key_set
 
+pytestmark = pytest.mark.usefixtures("process")
+
 
 class Home(Cli):
     """A directory in which commands are run."""

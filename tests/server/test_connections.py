@@ -5,7 +5,7 @@ The server is in this process, so that its limits can be short and what it keeps
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from holdfast.server.limits import RateLimit
 from holdfast.server.parts import Parts, open_parts
 from holdfast.server.protocol import MAX_PIPELINED
 from holdfast.server.run import configured
-from tests.server.servers import SECONDS
+from tests.waiting import SECONDS, until
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -97,12 +97,6 @@ class Caller:
                 while piece := await asyncio.get_running_loop().sock_recv(self._socket, 65536):
                     said += piece
         return said
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(SECONDS):
-        while not is_so():  # noqa: ASYNC110  # a condition, not an event
-            await asyncio.sleep(0.01)
 
 
 async def test_a_listener_is_gone_with_its_connection_whatever_was_asked_after_it(here: Here) -> None:

@@ -5,11 +5,14 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.server.servers import Served
 
 DOCS = Path(__file__).parents[2] / "docs" / "http.md"
 
 
+@pytest.mark.usefixtures("process")
 def test_the_commands_of_the_documentation_work_as_written(tmp_path: Path) -> None:
     blocks = re.findall(r"<!-- tested -->\n```sh\n(.*?)```", DOCS.read_text(), re.DOTALL)
     served = Served(tmp_path)

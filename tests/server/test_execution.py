@@ -15,8 +15,8 @@ from holdfast.execution.answer import AnswerKind, ExecuteResponse
 from holdfast.execution.demo import DemoModel
 from holdfast.execution.events import StageReached, TextAdded
 from holdfast.execution.input import ActiveFile
-from tests.questions.sets import until
 from tests.server.servers import Organization, Person, Served, events_of, owner_of, problem
+from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("executing")  # one server for all of them
 
@@ -40,7 +40,7 @@ def model() -> Iterator[DemoModel]:
 
 
 @pytest.fixture(scope="module")
-def executing(tmp_path_factory: pytest.TempPathFactory, model: DemoModel) -> Iterator[Served]:
+def executing(tmp_path_factory: pytest.TempPathFactory, model: DemoModel, process: None) -> Iterator[Served]:
     """A server that has a model."""
     home = tmp_path_factory.mktemp("executing")
     (home / "holdfast.toml").write_text(SETTINGS)
@@ -391,6 +391,7 @@ async def test_a_models_session_of_somebody_else_cannot_be_forked(executing: Ser
         assert await store.as_system().count_sessions() == before
 
 
+@pytest.mark.usefixtures("process")
 async def test_without_a_model_the_error_says_how_to_configure_one(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()
@@ -402,6 +403,7 @@ async def test_without_a_model_the_error_says_how_to_configure_one(tmp_path: Pat
         assert served.stop() == 0
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_turn_that_runs_when_the_server_stops_is_answered_as_failed(
     tmp_path: Path, model: DemoModel
 ) -> None:

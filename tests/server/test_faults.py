@@ -13,13 +13,14 @@ import pytest
 from holdfast import Message, Session, Store
 from holdfast.client import Client, SessionCopy
 from tests.conftest import PostgresServer
-from tests.server.servers import SECONDS, Organization, Person, Served, owner_of, problem
+from tests.server.servers import Organization, Person, Served, owner_of, problem
+from tests.waiting import SECONDS
 
 MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Served]:
+def own_server(tmp_path: Path, process: None) -> Iterator[Served]:
     """A server of the test's own, in SQLite."""
     served = Served(tmp_path)
     served.repository()
@@ -72,7 +73,7 @@ async def test_on_a_full_disk_writes_are_refused_reads_go_on_and_space_is_used_a
 
 
 @pytest.fixture
-def on_own_postgres(tmp_path: Path, own_postgres_server: PostgresServer) -> Iterator[Served]:
+def on_own_postgres(tmp_path: Path, own_postgres_server: PostgresServer, process: None) -> Iterator[Served]:
     """A server whose PostgreSQL the test may stop."""
     served = Served(tmp_path, HOLDFAST_STORE=own_postgres_server.url())
     served.repository()

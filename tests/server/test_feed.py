@@ -18,10 +18,8 @@ from holdfast.model.principal import LOCAL
 from holdfast.model.question import Answer, NewQuestionSet, Question, QuestionSet
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
-from tests.agents.worlds import until
 from tests.server.servers import (
     ON_BOTH_ENGINES,
-    SECONDS,
     Organization,
     Person,
     Served,
@@ -30,6 +28,7 @@ from tests.server.servers import (
     problem,
     project,
 )
+from tests.waiting import SECONDS, until
 
 
 async def state(person: Person, session_id: str) -> dict[str, Any]:
@@ -369,6 +368,7 @@ async def test_a_question_that_is_asked_meanwhile_answers_a_long_poll(
     assert [each.id for each in news.questions.questions] == [asked.id]
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_client_survives_the_servers_death(tmp_path: Path, own_store: dict[str, str]) -> None:
     served = Served(tmp_path, **own_store)
     served.repository()
@@ -395,6 +395,7 @@ async def test_a_client_survives_the_servers_death(tmp_path: Path, own_store: di
     assert served.stop() == 0
 
 
+@pytest.mark.usefixtures("process")
 async def test_following_ends_also_when_the_session_went_while_the_server_was_away(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()
@@ -478,6 +479,7 @@ async def test_a_feed_ends_when_its_session_is_gone_or_hidden(
         assert await anext(items, None) is None
 
 
+@pytest.mark.usefixtures("process")
 async def test_the_server_stops_cleanly_although_somebody_listens(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.repository()

@@ -124,6 +124,7 @@ async def shown(served: Served, token: str) -> httpx2.Response:
     return await Person(served.url, LOCAL, token).get("/api/me")
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_jwt_of_the_issuer_is_let_in_and_no_other(tmp_path: Path, signer: Signer) -> None:
     keys = tmp_path / "keys.json"
     keys.write_bytes(key_set(signer))
@@ -156,6 +157,7 @@ async def test_a_jwt_of_the_issuer_is_let_in_and_no_other(tmp_path: Path, signer
     assert "Traceback" not in served.complaints()
 
 
+@pytest.mark.usefixtures("process")
 async def test_who_signed_in_with_a_jwt_is_not_in_for_longer(tmp_path: Path, signer: Signer) -> None:
     keys = tmp_path / "keys.json"
     keys.write_bytes(key_set(signer))
@@ -174,6 +176,7 @@ async def test_who_signed_in_with_a_jwt_is_not_in_for_longer(tmp_path: Path, sig
         served.stop()
 
 
+@pytest.mark.usefixtures("process")
 async def test_keys_of_an_address_follow_the_issuer(tmp_path: Path, issuer: Issuer, signer: Signer) -> None:
     served = trusting(tmp_path, issuer.url)
     served.start()
@@ -190,6 +193,7 @@ async def test_keys_of_an_address_follow_the_issuer(tmp_path: Path, issuer: Issu
         served.stop()
 
 
+@pytest.mark.usefixtures("process")
 async def test_nobody_is_let_in_while_the_issuer_cannot_be_asked(
     tmp_path: Path, issuer: Issuer, signer: Signer
 ) -> None:

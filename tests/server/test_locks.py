@@ -16,8 +16,8 @@ from holdfast.model.principal import LOCAL
 from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
-from tests.agents.worlds import until
 from tests.server.servers import Organization, Person, Served, decoded, owner_of, problem
+from tests.waiting import until
 
 ANY_ID = "01a1e252-d321-7308-bdae-db93e6f71518"
 
@@ -175,6 +175,7 @@ async def test_tokens_are_made_used_and_revoked(
     assert actions.count("token.revoke") == 1
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_wrong_token_opens_nothing_however_often_it_is_tried(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()
@@ -253,6 +254,7 @@ async def test_a_sign_in_link_is_not_followed_from_another_site(served: Served) 
         assert typed.status_code == 303
 
 
+@pytest.mark.usefixtures("process")
 async def test_behind_a_proxy_links_and_cookies_are_those_of_the_public_address(tmp_path: Path) -> None:
     served = Served(tmp_path, HOLDFAST_SERVER_PUBLIC_URL="https://holdfast.example.org")
     served.start()
@@ -284,6 +286,7 @@ async def test_the_cookie_is_found_among_those_of_other_programs(served: Served,
             assert answer.json()["user"] == "local"
 
 
+@pytest.mark.usefixtures("process")
 async def test_what_any_page_can_cause_does_not_fill_the_audit_log(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()
@@ -398,6 +401,7 @@ def test_the_servers_own_file_is_for_its_owner_only(served: Served) -> None:
     assert served.presence.token not in served.printed
 
 
+@pytest.mark.usefixtures("process")
 async def test_without_authentication_the_server_listens_on_loopback_only(tmp_path: Path) -> None:
     served = Served(tmp_path, "--no-auth", "--host", "0.0.0.0")
     with pytest.raises(AssertionError, match="loopback only"):
@@ -415,6 +419,7 @@ async def test_without_authentication_the_server_listens_on_loopback_only(tmp_pa
         served.stop()
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_user_may_not_call_too_often(tmp_path: Path) -> None:
     served = Served(tmp_path, HOLDFAST_SERVER_REQUESTS_PER_SECOND="1")
     served.start()
@@ -487,6 +492,7 @@ async def test_what_is_decided_at_another_door_is_on_record_too(
     await until(is_on_record)
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_guessed_sign_in_code_is_on_record(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()

@@ -6,10 +6,12 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from holdfast.client import Client, Refused, Unreachable
 from holdfast.server import files
-from tests.agents.worlds import until
 from tests.server.servers import Served
+from tests.waiting import until
 
 FILES = 400
 
@@ -20,6 +22,7 @@ class Poor(Served):
     files = FILES
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_flood_of_listeners_leaves_room_for_the_work(tmp_path: Path) -> None:
     served = Poor(tmp_path, HOLDFAST_SERVER_REQUESTS_PER_SECOND="10000")
     served.repository()

@@ -75,6 +75,7 @@ async def test_nobody_else_waits_while_markdown_is_rendered(org: Organization, s
             each.cancel()
 
 
+@pytest.mark.usefixtures("process")
 async def test_what_is_not_rendered_when_the_server_stops_is_refused(tmp_path: Path) -> None:
     served = Served(tmp_path)
     served.start()

@@ -12,10 +12,8 @@ from holdfast import NewCompaction, open_store
 from holdfast.execution.demo import DemoModel
 from holdfast.model.question import NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
+from tests.long_plugin import Trials
 from tests.server.servers import Person, Served, owner_of, project
-
-EXAMPLES = 5
-"""Made-up requests for each operation, besides those that try the limits of every field."""
 
 UNSUCCESSFUL = {"GET /sign-in", "POST /api/sessions/{id}/config"}
 """Nobody makes up the code of a sign-in link, and the demo agent offers no options."""
@@ -32,7 +30,7 @@ expected-statuses = ["2xx", "3xx", "4xx", "502", "503", "504", "507"]
 
 
 @pytest.mark.timeout(600)
-async def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
+async def test_schemathesis_finds_nothing(tmp_path: Path, process: None, trials: Trials) -> None:
     agent = tmp_path / "agent"
     agent.write_text(f"#!/bin/sh\nexec {sys.executable} -m holdfast demo-agent\n")
     agent.chmod(0o755)
@@ -57,7 +55,8 @@ async def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
                     *("--checks", "all", "--exclude-checks", "use_after_free"),
                     # The same requests in every run: who changes nothing finds nothing new. From one thread:
                     # Python 3.11 fails now and then when two of them parse code, as Hypothesis does, at once.
-                    *("--max-examples", str(EXAMPLES), "--seed", "1", "--workers", "1", "--no-color"),
+                    *("--max-examples", str(trials(5, long=50)), "--seed", str(trials.seed)),
+                    *("--workers", "1", "--no-color"),
                 ],
                 cwd=tmp_path,
                 capture_output=True,

@@ -24,7 +24,6 @@ from holdfast.model.principal import LOCAL
 from holdfast.server import shapes
 from tests.server.servers import (
     ON_BOTH_ENGINES,
-    SECONDS,
     Organization,
     Person,
     Served,
@@ -33,6 +32,7 @@ from tests.server.servers import (
     problem,
     project,
 )
+from tests.waiting import SECONDS
 
 
 async def started(person: Person) -> dict[str, Any]:
@@ -159,6 +159,7 @@ async def test_a_cancelled_session_is_resumed_and_a_completed_one_is_forked(org:
     await org.ada.call("DELETE", f"/api/sessions/{forked.json()['id']}")
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_session_is_resumed_after_its_server_was_killed(
     tmp_path: Path, own_store: dict[str, str]
 ) -> None:
@@ -189,6 +190,7 @@ async def test_a_session_is_resumed_after_its_server_was_killed(
         assert served.stop() == 0
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("SES-24", "SES-25")
 async def test_at_the_limit_no_more_sessions_are_created_until_one_has_ended(
     tmp_path_factory: pytest.TempPathFactory,

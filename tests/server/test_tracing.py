@@ -69,6 +69,7 @@ def attributes(of: Any) -> dict[str, Any]:
     return {each.key: each.value.string_value or each.value.int_value for each in of.attributes}
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_request_its_turn_and_its_commits_are_seen_together(
     tmp_path: Path, collector: Collector
 ) -> None:
@@ -102,6 +103,7 @@ async def test_a_request_its_turn_and_its_commits_are_seen_together(
     assert "code=" not in str(collector.spans)
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_collector_that_is_gone_hinders_nothing(tmp_path: Path, collector: Collector) -> None:
     served = Served(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1")
     served.start()
@@ -109,6 +111,7 @@ async def test_a_collector_that_is_gone_hinders_nothing(tmp_path: Path, collecto
     assert served.stop() == 0
 
 
+@pytest.mark.usefixtures("process")
 async def test_without_a_collector_nothing_of_it_is_loaded(tmp_path: Path) -> None:
     served = Served(tmp_path, PYTHONPROFILEIMPORTTIME="1")
     served.start()

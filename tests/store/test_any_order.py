@@ -43,6 +43,7 @@ from holdfast.store import word_index
 from holdfast.store.ids import new_id
 from holdfast.store.options import SessionPage
 from holdfast.store.streams import MessageStream
+from tests.long_plugin import Trials
 from tests.store.conftest import Clock
 from tests.store.followers import Follower, state
 
@@ -315,7 +316,7 @@ async def _outcome(doing: Awaitable[Any]) -> Any:
 
 
 def test_both_engines_do_the_same_in_any_order(
-    sqlite_url: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch, trials: Trials
 ) -> None:
     monkeypatch.setattr(word_index, "SEARCH_SECONDS", 60)  # a busy machine is no failure
     clock = Clock()
@@ -330,8 +331,8 @@ def test_both_engines_do_the_same_in_any_order(
             run_state_machine_as_test(
                 machine,
                 settings=settings(
-                    max_examples=30,
-                    stateful_step_count=40,
+                    max_examples=trials(20, long=200),
+                    stateful_step_count=trials(40, long=60),
                     suppress_health_check=list(HealthCheck),
                 ),
             )

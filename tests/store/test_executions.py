@@ -28,6 +28,7 @@ BOB = Principal("acme", "bob")
 EVE = Principal("evil", "ada", PrincipalRole.ADMIN)
 
 
+@pytest.mark.usefixtures("process")
 async def test_pending_turns_of_a_killed_process_are_claimed_once(store_url: str, key: SessionKey) -> None:
     async with open_store(store_url) as store:
         session = await store.get_or_create(key)

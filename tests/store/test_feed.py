@@ -26,9 +26,10 @@ from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.model.ids import SessionId, TurnId
 from holdfast.store.feed import PAGE, RevisionAhead
 from holdfast.store.streams import MessageStream
-from tests.store.faults.processes import SECONDS, worker
+from tests.store.faults.processes import worker
 from tests.store.faults.worker import shared_key
 from tests.store.followers import Follower, state
+from tests.waiting import SECONDS
 
 THE_END = "the end"
 
@@ -181,6 +182,7 @@ async def test_pages_that_one_has_reached_otherwise_hold_nothing_that_is_later(
             assert other.rows == await state(store, key)
 
 
+@pytest.mark.usefixtures("process")
 async def test_changes_of_another_process_are_noticed_also_after_it_was_killed(store_url: str) -> None:
     async with open_store(store_url) as store:
         session = await store.get_or_create(shared_key())
@@ -268,6 +270,7 @@ async def test_a_position_outlives_the_process_and_nothing_is_missed(store_url: 
                 position = _learn(known, await anext(items))
 
 
+@pytest.mark.usefixtures("process")
 async def test_the_sessions_of_another_process_that_was_killed_are_heard_of(store_url: str) -> None:
     async with open_store(store_url) as store:
         position = (await anext(store.follow_all())).position

@@ -13,7 +13,7 @@ from holdfast.store import migrate, sqlite_path
 from holdfast.store.ids import new_id
 from holdfast.store.statements import checked, load
 from tests.store.faults.contents import rows
-from tests.store.faults.processes import until
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -160,6 +160,7 @@ def python(code: str) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("module", ["holdfast", "holdfast.api"])
 def test_importing_loads_nothing_heavy(module: str) -> None:
     heavy = {"alembic", "sqlalchemy", "asyncpg", "pydantic", "typer", "rich", "sqlite3"}
@@ -169,6 +170,7 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert heavy & set(loaded) == set()
 
 
+@pytest.mark.usefixtures("process")
 async def test_only_a_store_that_is_behind_loads_the_migrations(sqlite_url: str) -> None:
     code = f"""
 import asyncio, sys, holdfast
@@ -183,6 +185,7 @@ print("alembic" in sys.modules)
     assert [python(code), python(code)] == ["True", "False"]
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize(
     ("package", "module", "extra"),
     [
@@ -205,6 +208,7 @@ except MissingExtra as error:
     assert python(code) == extra
 
 
+@pytest.mark.usefixtures("process")
 def test_the_client_needs_nothing_that_stores_blobs() -> None:
     code = """
 import sys
@@ -220,6 +224,7 @@ except MissingExtra as error:
     assert python(code) == "blobs"
 
 
+@pytest.mark.usefixtures("process")
 def test_a_missing_extra_says_which_one_to_install() -> None:
     code = """
 import sys

@@ -4,9 +4,12 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
+
 from holdfast import SessionKey, SessionPatch, SessionStatus, Store, open_store
 
 
+@pytest.mark.usefixtures("process")
 async def test_processes_of_a_killed_server_are_claimed_once(store_url: str, key: SessionKey) -> None:
     async with open_store(store_url) as store:
         session = await store.get_or_create(key)

@@ -19,7 +19,7 @@ from holdfast.errors import InvalidInput, MessageFinal, MessageTooLarge
 from holdfast.model.content import Content
 from holdfast.model.lease import LeaseLost
 from holdfast.store import runtime
-from tests.store.faults.processes import until
+from tests.waiting import until
 
 
 async def last(store: Store, key: SessionKey) -> Message:
@@ -165,6 +165,7 @@ async def test_closing_the_store_keeps_what_was_written(store_url: str, key: Ses
         assert message.metadata == {"interrupted": True}
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("noticed", ["by itself", "with its turns"])
 async def test_what_a_process_that_came_later_was_saying_is_closed_when_it_was_killed(
     store_url: str, key: SessionKey, noticed: str, monkeypatch: pytest.MonkeyPatch

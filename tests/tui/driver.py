@@ -11,7 +11,8 @@ from textual.pilot import Pilot
 
 from holdfast.questions import QuestionBox
 from holdfast.tui.app import InboxApp
-from tests.questions.sets import Clock, until
+from tests.questions.sets import Clock
+from tests.waiting import until
 
 _PIECE = re.compile(r'<text[^>]* y="([\d.]+)"[^>]*>(.*?)</text>')
 

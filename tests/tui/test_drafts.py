@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from holdfast.model.question import Question, check_answers
 from holdfast.tui.drafts import Drafts
 from holdfast.tui.replies import Draft, Reply
-from tests.questions.sets import FEATURES, LANGUAGE, RUST, age, until
+from tests.questions.sets import FEATURES, LANGUAGE, RUST, age
 from tests.tui.driver import Desk
 from tests.tui.sets import NAME, ONE, PLAN
+from tests.waiting import until
 
 
 async def test_a_draft_survives_a_restart(desk: Desk) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from holdfast.model.question import QuestionStatus
 from holdfast.questions.errors import AtomicWriteError
-from tests.questions.sets import OtherProgram, until
+from tests.questions.sets import OtherProgram
 from tests.tui.driver import Desk
 from tests.tui.sets import ONE
+from tests.waiting import until
 
 
 async def test_a_missing_directory_is_made(desk: Desk) -> None:

@@ -18,9 +18,11 @@ import pyte
 import pytest
 
 from holdfast.model.question import Answer, QuestionStatus
-from tests.questions.sets import SECONDS, until
 from tests.tui.driver import Desk
 from tests.tui.sets import EDIT, ONE, PLAN
+from tests.waiting import SECONDS, until
+
+pytestmark = pytest.mark.usefixtures("process")
 
 COLUMNS, LINES = 80, 24
 ENTER, ESCAPE, DOWN, LEFT, CTRL_S, CTRL_Q = "\r", "\x1b", "\x1b[B", "\x1b[D", "\x13", "\x11"

@@ -11,9 +11,10 @@ import pytest
 from holdfast.model.question import NewQuestionSet, QuestionSetId, QuestionStatus
 from holdfast.questions import QuestionBox
 from tests.questions.processes import together
-from tests.questions.sets import LANGUAGE, RUST, OtherProgram, until
+from tests.questions.sets import LANGUAGE, RUST, OtherProgram
 from tests.tui.driver import Desk
 from tests.tui.sets import NAME, ONE, PLAN
+from tests.waiting import until
 
 WIDE = (120, 30)
 
@@ -100,6 +101,7 @@ async def test_a_word_that_comes_second_is_refused_and_what_was_entered_is_shown
     assert (await desk.box.get(asked.id)).answers == (RUST,)
 
 
+@pytest.mark.usefixtures("process")
 async def test_another_process_answers_too(desk: Desk) -> None:
     asked = await desk.box.ask(ONE)
     async with desk.inbox(WIDE) as inbox:

@@ -20,11 +20,15 @@ from tests.web.visitors import CHROMIUM, Visitor, opened_browser, visiting
 HERE = Path(__file__).parent
 
 
+FILES = sorted(HERE.glob("test_*.py"))
+BROWSERS = 2
+"""How many are open at a time. The tests of a file share one, and so an event loop and a process."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One browser for all tests of the page, which therefore share an event loop and a process."""
     for item in items:
         if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.xdist_group(f"browser {FILES.index(item.path) % BROWSERS}"))
             if pytest_asyncio.is_async_test(item):
                 item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
@@ -36,7 +40,7 @@ def model() -> Iterator[DemoModel]:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory, model: DemoModel) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory, model: DemoModel, process: None) -> Iterator[Served]:
     """Shared by all tests that do not stop it. It has a model, and a repository that is worth a question."""
     home = tmp_path_factory.mktemp("served")
     served = Served(home, AGENT_MAX_SESSIONS="40", **scenes.model_settings(home, model))
@@ -48,7 +52,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, model: DemoModel) -> Iterat
 
 
 @pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Served]:
+def own_server(tmp_path: Path, process: None) -> Iterator[Served]:
     """For one test alone, without a repository; the test starts it, and may stop it."""
     served = Served(tmp_path)
     yield served
@@ -59,7 +63,7 @@ def own_server(tmp_path: Path) -> Iterator[Served]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     if CHROMIUM is None:
-        pytest.skip("needs Chromium: apt install chromium")
+        pytest.skip("they need Chromium: apt install chromium")
     async with opened_browser() as opened:
         yield opened
 

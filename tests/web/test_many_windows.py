@@ -4,8 +4,8 @@ from playwright.async_api import Request, expect
 
 from holdfast import Message, NewSession, Store
 from holdfast.questions import QuestionBox
-from tests.agents.worlds import until
 from tests.server.servers import Served
+from tests.waiting import until
 from tests.web import scenes
 from tests.web.test_session import begin, said
 from tests.web.visitors import Visitor

@@ -16,10 +16,11 @@ from holdfast.execution.demo import DemoModel
 from holdfast.model.session import SessionPatch
 from holdfast.model.turn import ChunkRef, NewTurn, TurnAnswer
 from tests.server.servers import Person, Served, owner_of
+from tests.waiting import SECONDS
 from tests.web import scenes
 from tests.web.test_accessibility import wrong_with
 from tests.web.test_session import choose, prompt, said
-from tests.web.visitors import DESK, PHONE, SECONDS, Visitor, visiting
+from tests.web.visitors import DESK, PHONE, Visitor, visiting
 
 QUESTION = "Where are the amounts of an invoice rounded?"
 

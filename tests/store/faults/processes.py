@@ -3,15 +3,16 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import SECONDS
+
 Report = dict[str, Any]
 
-SECONDS = 100
-"""How long a condition may take to become true. Far more than it ever does: a bound, not a measure."""
+ROOT = Path(__file__).parents[3]
 
 
 class Worker:
@@ -58,12 +59,12 @@ class Worker:
 @asynccontextmanager
 async def worker(role: str, url: str, **arguments: Any) -> AsyncIterator[Worker]:
     """A worker in its role, which does not outlive the block."""
-    program = Path(__file__).with_name("worker.py")
     child = Worker(
         await asyncio.create_subprocess_exec(
-            *(sys.executable, str(program), role, url, json.dumps(arguments)),
+            *(sys.executable, "-m", "tests.store.faults.worker", role, url, json.dumps(arguments)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
         )
     )
     try:
@@ -81,13 +82,3 @@ async def together(count: int, role: str, url: str, **arguments: Any) -> list[Re
         for each in workers:
             each.go()
         return [report for each in workers for report in await each.finish()]
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait for a condition to become true."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            now = condition()
-            if now if isinstance(now, bool) else await now:
-                return
-            await asyncio.sleep(0.01)

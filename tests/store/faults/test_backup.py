@@ -11,7 +11,7 @@ import pytest
 from holdfast import HoldfastError, Message, SessionKey, Store, open_store
 from holdfast.errors import StoreError
 from tests.store.faults.contents import assert_one_sentence, history, holding, rows
-from tests.store.faults.processes import until
+from tests.waiting import until
 
 WRITERS = 8
 

@@ -16,6 +16,7 @@ from tests.store.faults.worker import shared_key
 MEGABYTE = 1 << 20
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.req("STO-04")
 @pytest.mark.parametrize(
     ("limit", "size"),
@@ -46,6 +47,7 @@ async def test_a_full_disk_is_reported_loses_nothing_and_is_got_over_once_there_
         assert await store.problems() == []
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_process_that_died_on_a_full_disk_leaves_a_store_that_the_next_one_opens(
     sqlite_url: str, tmp_path: Path
 ) -> None:

@@ -1,17 +1,16 @@
 """`kill -9` at random moments under load: what was acknowledged is there, and nothing is there by halves."""
 
-import random
 from collections import defaultdict
 
 import msgspec
 import pytest
 
 from holdfast import Message, Session, Store, TextContent, TokenUsage, Turn, TurnStatus, open_store
+from tests.long_plugin import Trials
 from tests.store.faults.contents import history, rows, turns
 from tests.store.faults.processes import Report, Worker, worker
 from tests.store.faults.worker import answer_of, shared_key
 
-KILLS = 20
 SESSIONS = 3
 TASKS = 8
 
@@ -43,17 +42,15 @@ class Stored(msgspec.Struct):
 
 @pytest.mark.req("STO-04")
 @pytest.mark.timeout(600)  # forty processes are started, and a busy machine takes seconds for each
-async def test_everything_acknowledged_survives_twenty_kills_and_nothing_is_there_by_halves(
-    store_url: str,
+async def test_everything_acknowledged_survives_many_kills_and_nothing_is_there_by_halves(
+    store_url: str, process: None, trials: Trials
 ) -> None:
-    seed = random.SystemRandom().randrange(1_000_000)
-    print(f"seed {seed}")  # shown by pytest when the test fails
-    chance = random.Random(seed)
+    chance = trials.chance()
     known = [Acknowledged() for _ in range(SESSIONS)]
-    for kill in range(KILLS):
+    for kill in range(trials(8, long=40)):
         # None heard but that it opens the store: killed while it does so, and at first creates it.
-        patience = chance.choice([1, *range(1, 120, 10)])
-        for report in await _heard_before_its_death(store_url, patience, seed + kill):
+        patience = 1 if kill == 0 else chance.choice([1, *range(1, 120, 10)])
+        for report in await _heard_before_its_death(store_url, patience, trials.seed + kill):
             if "session" in report:
                 known[report["session"]].note(report)
         async with open_store(store_url) as store:
@@ -68,6 +65,7 @@ async def test_everything_acknowledged_survives_twenty_kills_and_nothing_is_ther
     assert all(each.messages and each.turns and each.streams for each in known)  # there was much to lose
 
 
+@pytest.mark.usefixtures("process")
 async def test_opening_closes_the_streams_of_the_dead_and_leaves_those_of_the_living_alone(
     store_url: str,
 ) -> None:

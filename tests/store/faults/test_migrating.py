@@ -10,8 +10,11 @@ from holdfast.store import migrate, revision
 from holdfast.store.migrations import HEAD
 from holdfast.store.postgres import connection, engine
 from tests.store.faults.contents import assert_one_sentence, history, holding, rows
-from tests.store.faults.processes import together, until, worker
+from tests.store.faults.processes import together, worker
 from tests.store.faults.worker import shared_key
+from tests.waiting import until
+
+pytestmark = pytest.mark.usefixtures("process")
 
 PROCESSES = 6
 

@@ -17,8 +17,9 @@ from holdfast.store.ids import new_id
 from holdfast.store.postgres import ownership
 from tests.conftest import PostgresServer
 from tests.store.faults.contents import assert_one_sentence, history, rows
-from tests.store.faults.processes import until, worker
+from tests.store.faults.processes import worker
 from tests.store.faults.worker import shared_key
+from tests.waiting import until
 
 CALLERS = 16
 

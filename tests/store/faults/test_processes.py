@@ -11,6 +11,8 @@ from tests.store.faults.contents import assert_counts_are_true, history, turns
 from tests.store.faults.processes import together, worker
 from tests.store.faults.worker import shared_key
 
+pytestmark = pytest.mark.usefixtures("process")
+
 PROCESSES = 4
 TASKS = 16
 

@@ -9,7 +9,8 @@ import pytest
 from holdfast import Message, SessionKey, Store, open_store
 from holdfast.store import sqlite_path
 from tests.store.faults.contents import history, rows
-from tests.store.faults.processes import until, worker
+from tests.store.faults.processes import worker
+from tests.waiting import until
 
 MEGABYTE = 1 << 20
 
@@ -99,6 +100,7 @@ async def test_the_wal_stays_small_while_many_read_and_write_without_a_pause(
         assert rest[-1] == b"]"
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_foreign_reader_pins_the_wal_and_neither_stops_a_writer_nor_keeps_it_large_for_ever(
     store: Store, files: Files, sqlite_url: str, key: SessionKey
 ) -> None:

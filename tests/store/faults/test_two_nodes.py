@@ -33,7 +33,7 @@ from holdfast import (
 from holdfast.errors import MessageFinal, RevisionConflict, SessionNotFound, TurnEnded
 from holdfast.store import dialect, sqlite_path
 from tests.store.faults.contents import history, rows
-from tests.store.faults.processes import until
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ async def at_once(url: str, *calls: Awaitable[Any], writers: int = 2, release: s
     return outcomes
 
 
-Wait = Callable[[], Awaitable[None]]
+Wait = Callable[[], Awaitable[object]]
 
 
 @asynccontextmanager

@@ -133,6 +133,7 @@ async def test_a_path_that_cannot_be_a_store_is_refused_and_nothing_is_made(
     assert [path for path in sorted(tmp_path.rglob("*")) if not path.name.endswith("-lock")] == before
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_read_only_file_refuses_writes_and_is_left_as_it_is(tmp_path: Path, key: SessionKey) -> None:
     path = await _store(tmp_path, key)
     path.chmod(0o444)
@@ -143,6 +144,7 @@ async def test_a_read_only_file_refuses_writes_and_is_left_as_it_is(tmp_path: Pa
     assert path.read_bytes() == before
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_read_only_directory_refuses_writes_and_is_left_as_it_is(
     tmp_path: Path, key: SessionKey
 ) -> None:
@@ -156,6 +158,7 @@ async def test_a_read_only_directory_refuses_writes_and_is_left_as_it_is(
     assert (path.read_bytes(), sorted(tmp_path.iterdir())) == before
 
 
+@pytest.mark.usefixtures("process")
 async def test_a_read_only_directory_takes_no_new_store(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     report = await _visit_obeying_permissions(tmp_path / "new.db")
@@ -164,6 +167,7 @@ async def test_a_read_only_directory_takes_no_new_store(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("process")
 async def test_an_unreadable_file_is_refused_and_left_as_it_is(tmp_path: Path, key: SessionKey) -> None:
     path = await _store(tmp_path, key)
     path.chmod(0o000)

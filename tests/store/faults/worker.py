@@ -1,8 +1,8 @@
 """A process of its own that uses a store, for the tests that kill it, starve it, or race it with others.
 
-Run as `worker.py ROLE URL ARGUMENTS`, the arguments in JSON. What it has to say are lines of JSON on standard
-output, each written at once: what was said before a kill was said. `ready` means that it waits for a line on
-standard input, so that several of them begin at the same moment.
+Run as `-m tests.store.faults.worker ROLE URL ARGUMENTS`, the arguments in JSON. It writes lines of JSON to
+standard output, each at once: what was said before a kill was said. `ready` means that it waits for a line
+on standard input, so that several of them begin at the same moment.
 """
 
 import asyncio
@@ -32,9 +32,7 @@ from holdfast import (
 from holdfast.model.ids import MessageId
 from holdfast.store import migrate, sqlite_path
 from holdfast.store.ids import new_id
-
-SECONDS = 100
-"""Nothing a worker is asked to wait for takes this long; a call that hangs must not hang the test."""
+from tests.waiting import SECONDS
 
 
 def shared_key(number: int = 0) -> SessionKey:
