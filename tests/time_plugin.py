@@ -1,4 +1,4 @@
-"""The time of a run: it is said for each kind of test, and `--for-seconds` limits it."""
+"""The time of a run: it is said for each kind of test, `--for-seconds` limits it, and no test may hang it."""
 
 import time
 from collections import Counter
@@ -8,13 +8,22 @@ import pytest
 
 from tests.needs_plugin import DESCRIPTIONS, KINDS, kind
 from tests.requirements_plugin import skip_reason
+from tests.waiting import SECONDS
+
+TEST_SECONDS = 6 * SECONDS
+"""The end of a test that hangs. The first one with an agent of others installs it."""
+
+LONG_TEST_SECONDS = 20 * SECONDS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--for-seconds", type=float, default=0, help="begin no test after so long (0: run all)")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads it
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.timeout is None:
+        config.option.timeout = LONG_TEST_SECONDS if config.option.long else TEST_SECONDS
     config.pluginmanager.register(TimeOfEachKind())
     if seconds := config.getoption("--for-seconds"):
         worker = getattr(config, "workerinput", {})

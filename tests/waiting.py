@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, TypeVar, overload
 
+import pytest
+
 T = TypeVar("T")
 
 BUSY = min(4.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
@@ -39,3 +41,26 @@ async def until(condition: Callable[[], Any]) -> Any:
             if value:
                 return value
             await asyncio.sleep(0.01)
+
+
+def returned(patch: pytest.MonkeyPatch, owner: object, name: str) -> list[Any]:
+    """What a function or a coroutine method returns from now on, call by call.
+
+    It shows how far somebody has come, when a test says that something does not happen.
+    """
+    results: list[Any] = []
+    original = getattr(owner, name)
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if isawaitable(result):
+            return note(result)
+        results.append(result)
+        return result
+
+    async def note(result: Awaitable[Any]) -> Any:
+        results.append(await result)
+        return results[-1]
+
+    patch.setattr(owner, name, noted)
+    return results

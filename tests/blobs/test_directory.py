@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.blobs import BlobNotFound, Blobs, BlobsUnavailable
 from tests.blobs.worker import ORGANIZATION
+from tests.waiting import SECONDS
 
 WORKER = Path(__file__).with_name("worker.py")
 PAYLOAD = b"the payload"
@@ -17,7 +18,7 @@ PAYLOAD = b"the payload"
 
 def work(role: str, url: str, argument: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(WORKER), role, url, str(argument)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
 
 
 def files(directory: Path) -> list[Path]:
@@ -43,7 +44,6 @@ async def test_killed_before_each_step_a_put_leaves_all_or_nothing_and_the_next_
 
 
 @pytest.mark.usefixtures("process")
-@pytest.mark.timeout(120)
 async def test_what_was_acknowledged_survives_a_kill(local: Blobs, directory_url: str) -> None:
     for _ in range(3):
         command = [sys.executable, str(WORKER), "put_forever", directory_url, ""]

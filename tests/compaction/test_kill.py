@@ -1,7 +1,6 @@
 """`kill -9` in the middle of a compaction leaves the old view or the new one, on both engines."""
 
 import asyncio
-import random
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -15,9 +14,8 @@ from holdfast.model.ids import SessionId
 from holdfast.store.options import HistoryOptions
 from holdfast.testing.compaction import check_shown
 from tests.compaction.sessions import COUNTER, conversation, filled
+from tests.long_plugin import Trials
 from tests.waiting import SECONDS
-
-KILLS = 6
 
 
 async def compact_until_killed(url: str, session: SessionId, words: int, patience: float) -> int:
@@ -49,12 +47,12 @@ async def compact_until_killed(url: str, session: SessionId, words: int, patienc
 
 @pytest.mark.usefixtures("process")
 @pytest.mark.req("STO-17", "STO-18")
-async def test_a_killed_compaction_has_happened_or_has_not(store_url: str) -> None:
-    chance = random.Random(7)
+async def test_a_killed_compaction_has_happened_or_has_not(store_url: str, trials: Trials) -> None:
+    chance = trials.chance()
     async with open_store(store_url) as store:
         session = await filled(store, conversation(6))
     acknowledged = 0
-    for _ in range(KILLS):
+    for _ in range(trials(6, long=30)):
         acknowledged += await compact_until_killed(
             store_url, session, words=chance.randint(1, 3), patience=chance.uniform(0, 0.02)
         )

@@ -20,7 +20,7 @@ from holdfast.execution.repeating import ended_turn
 from holdfast.execution.responses import Provider
 from holdfast.routing.hold import let_go, take_hold
 from tests.execution.worlds import KEY_VARIABLE, World, asked, file
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 WHOLE = "I was given no file and no chunk to look at. "
 
@@ -268,7 +268,7 @@ async def test_a_turn_that_cannot_be_recovered_yet_is_recovered_later(
         assert turn is not None
         assert turn.status is TurnStatus.PENDING
         bring_back(tmp_path / "blobs")
-        ended = await asyncio.wait_for(ended_turn(store, session.id, turn.id), 10)
+        ended = await asyncio.wait_for(ended_turn(store, session.id, turn.id), SECONDS)
         assert ended.status is TurnStatus.COMPLETED
         await works_again(World(store, tmp_path, model), orchestrator, session.id)
 
@@ -284,7 +284,7 @@ async def test_who_is_at_work_in_a_session_holds_up_nobody_who_starts(
         turn = await store.last_turn(session.id)
         assert turn is not None
         hold = await take_hold(other, session.id)
-        async with asyncio.timeout(10), World(store, tmp_path, model).orchestrator():
+        async with asyncio.timeout(SECONDS), World(store, tmp_path, model).orchestrator():
             await let_go(hold)
             ended = await ended_turn(store, session.id, turn.id)
     assert (ended.status, ended.stop_reason) == (TurnStatus.FAILED, "orphaned")

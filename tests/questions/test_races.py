@@ -1,7 +1,6 @@
 """Several processes at the same sets: the first word stands, and kills leave nothing by halves."""
 
 import asyncio
-import random
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.question import Answer, QuestionStatus
-from holdfast.questions import QuestionBox
+from holdfast.questions import QuestionBox, locks
+from tests.long_plugin import Trials
 from tests.questions.processes import together, worker
 from tests.questions.sets import NEW, names
+from tests.waiting import returned, until
 
 pytestmark = pytest.mark.usefixtures("process")
 
-KILLS = 6
 ROUNDS = 12
 
 
@@ -32,13 +32,16 @@ async def test_eight_processes_ask_at_once_and_every_set_is_there_and_whole(dire
     assert names(directory / ".holdfast") == []
 
 
-async def test_one_process_at_a_time_finds_room_for_a_new_set(directory: Path) -> None:
+async def test_one_process_at_a_time_finds_room_for_a_new_set(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     box = QuestionBox(directory)
     await box.ask(NEW)
     async with worker("hold_guard", path=str(directory)) as holder:
+        taken = returned(monkeypatch, locks, "_try_flock")
         asking = asyncio.create_task(box.ask(NEW))
-        done, _ = await asyncio.wait([asking], timeout=0.3)
-        assert not done
+        await until(lambda: False in taken)
+        assert not asking.done()
         holder.go()
         await holder.finish()
         assert (await asking).status is QuestionStatus.PENDING
@@ -120,13 +123,13 @@ def deleting_locks(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.req("ASK-12", "ASK-13")
-async def test_kills_at_any_moment_leave_every_set_whole_and_what_was_acknowledged(directory: Path) -> None:
-    seed = random.SystemRandom().randrange(1_000_000)
-    print(f"seed {seed}")  # shown by pytest when the test fails
-    chance = random.Random(seed)
+async def test_kills_at_any_moment_leave_every_set_whole_and_what_was_acknowledged(
+    directory: Path, trials: Trials
+) -> None:
+    chance = trials.chance()
     known: dict[str, str] = {}
     box = QuestionBox(directory, limit=1000)
-    for _ in range(KILLS):
+    for _ in range(trials(6, long=30)):
         async with worker("turmoil", directory=str(directory)) as victim:
             victim.go()
             heard = [await victim.report() for _ in range(chance.randrange(1, 25))]

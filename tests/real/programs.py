@@ -69,9 +69,14 @@ def _install_by_npm(requirement: str, home: Path) -> Path:
 
 
 def _install_by_pip(requirement: str, home: Path) -> Path:
-    # Without pip inside: some systems ship Python without ensurepip, and ours can install for it.
     _run([sys.executable, "-m", "venv", "--without-pip", str(home)])
-    _run([sys.executable, "-m", "pip", "--python", str(home), "install", "--quiet", requirement])
+    python = str(home / "bin" / "python")
+    # Our own environment has no pip either: uv installs it, or the pip of the Python that it was made from.
+    if uv := shutil.which("uv", path=f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"):
+        _run([uv, "pip", "install", "--quiet", "--python", python, requirement])
+    else:
+        pip = [f"{sys.base_prefix}/bin/python3", "-m", "pip", "--python", python]
+        _run([*pip, "install", "--quiet", requirement])
     return home / "bin"
 
 

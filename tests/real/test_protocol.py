@@ -21,14 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from holdfast.agents.process import AgentProcess
 from holdfast.agents.wire import UNKNOWN_METHOD, AgentError, Refusal, Wire
 from tests.real.agents import RealAgent
 from tests.real.model_server import ANSWER, WRITTEN_NAME, WRITTEN_TEXT
-
-pytestmark = pytest.mark.timeout(600)  # the first test with an agent installs it
 
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 

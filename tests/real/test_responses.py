@@ -19,8 +19,6 @@ from holdfast.execution.replay import replay
 from holdfast.execution.responses import Provider
 from tests.real.programs import NODE, npm_program
 
-pytestmark = pytest.mark.timeout(600)  # the first run installs it
-
 FIXTURES = {
     "fixtures": [
         {"match": {"userMessage": "Where"}, "response": {"content": "On the left, behind the door."}},

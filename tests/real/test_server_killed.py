@@ -12,8 +12,6 @@ from tests.real.agents import RealAgent
 from tests.real.model_server import ANSWER, ModelServer
 from tests.real.serving import Served, question_box, store_url, supervising
 
-pytestmark = pytest.mark.timeout(600)  # the first test with an agent installs it
-
 ROOT = Path(__file__).parents[2]
 
 

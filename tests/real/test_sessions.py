@@ -14,8 +14,6 @@ from tests.real.agents import RealAgent
 from tests.real.model_server import ANSWER, WRITTEN_NAME, ModelServer
 from tests.real.serving import Served, supervising
 
-pytestmark = pytest.mark.timeout(600)  # the first test with an agent installs it
-
 
 @pytest.mark.req("ACP-11", "SES-06")
 async def test_a_cancel_while_a_permission_is_pending_ends_the_turn(

@@ -4,13 +4,10 @@ import os
 import signal
 
 import psutil
-import pytest
 
 from tests.real.agents import RealAgent
 from tests.real.serving import Served
 from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(600)  # the first test with an agent installs it
 
 
 async def sleeping(served: Served, agent: RealAgent) -> psutil.Process:

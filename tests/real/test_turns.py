@@ -16,7 +16,7 @@ from tests.real.serving import Served, question_box, store_url, supervising
 from tests.waiting import until
 
 # The first test with an agent installs it. All of one agent run in one process, which starts it once.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EACH = [pytest.param(name, marks=pytest.mark.xdist_group(f"turns of {name}")) for name in NAMES]
 

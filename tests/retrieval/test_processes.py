@@ -14,6 +14,7 @@ from holdfast.retrieval.errors import IndexDamaged, IndexInUse, IndexUnavailable
 from holdfast.retrieval.vector_index import VectorIndex, namespace_of, point_id
 from holdfast.retrieval.vectors import Filter, HasId
 from tests.retrieval.trees import GREETING, ORGANIZATION, found, opened, written
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -32,7 +33,7 @@ def started(home: Path, root: Path) -> subprocess.Popen[str]:
 def ended(process: subprocess.Popen[str], sig: int | None = None) -> None:
     if sig is not None:
         process.send_signal(sig)
-    process.communicate(timeout=60)
+    process.communicate(timeout=SECONDS)
 
 
 def output(process: subprocess.Popen[str]) -> IO[str]:

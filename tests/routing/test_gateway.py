@@ -35,6 +35,7 @@ from tests.routing.gateways import (
     until_heard,
 )
 from tests.routing.messages import said
+from tests.waiting import returned, until
 
 GROUP = said("group:g1", "hello", channel="irc")
 
@@ -181,15 +182,20 @@ async def test_a_delivery_that_is_repeated_is_answered_once(store: Store) -> Non
     assert len(await texts(store, key_of(door.bindings, message))) == 2
 
 
-async def test_a_delivery_that_is_repeated_does_not_interrupt_its_own_turn(store: Store) -> None:
+async def test_a_delivery_that_is_repeated_does_not_interrupt_its_own_turn(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow = Slow()
     door, other_door = (gateway(store, slow, busy=Busy.INTERRUPT, lease_seconds=5) for _ in range(2))
     message = said("group:g1", "hello", id=MessageId(new_id()))
     first = asyncio.create_task(events(door, message))
     await slow.begun.wait()
+    found, seconds_left = (returned(monkeypatch, Store, each) for each in ("turn_of", "lease_seconds"))
     repeated = [asyncio.create_task(events(each, message)) for each in (door, other_door)]
-    done, _ = await asyncio.wait([first, *repeated], timeout=0.3)
-    assert not done
+    await until(lambda: len(found) == 2 and any(seconds_left))
+    renewed = returned(monkeypatch, Store, "renew_lease")
+    await until(lambda: renewed)
+    assert not any(each.done() for each in (first, *repeated))
     slow.go_on.set()
     turn = end_of(await first).turn
     assert (turn.status, slow.asked) == (TurnStatus.COMPLETED, ["hello"])
@@ -223,16 +229,20 @@ async def test_a_delivery_that_is_repeated_is_answered_once_whichever_agent_answ
 
 
 @pytest.mark.parametrize("busy", list(Busy))
-async def test_a_repeated_delivery_waits_for_the_agent_that_had_it_before(store: Store, busy: Busy) -> None:
+async def test_a_repeated_delivery_waits_for_the_agent_that_had_it_before(
+    store: Store, busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow = Slow()
     door = Gateway(store, Bindings(agents=["main"]), {"main": slow, "other": echo}, busy=busy)
     message = said("group:g1", "hello", id=MessageId(new_id()))
     first = asyncio.create_task(events(door, message))
     await slow.begun.wait()
     door.bindings = HANDED_OVER
+    seconds_left = returned(monkeypatch, Store, "lease_seconds")
     repeated = asyncio.create_task(events(door, message))
-    done, _ = await asyncio.wait([first, repeated], timeout=0.3)
-    assert not done
+    await until(lambda: any(seconds_left))
+    assert not first.done()
+    assert not repeated.done()
     slow.go_on.set()
     turn = end_of(await first).turn
     assert (turn.status, await repeated) == (TurnStatus.COMPLETED, [TurnEnded(turn)])
@@ -353,7 +363,9 @@ async def test_of_messages_that_come_at_once_each_interrupts_the_one_before(stor
     assert told_again == [TurnEnded(end_of(told).turn)]
 
 
-async def test_what_is_interrupted_before_it_has_begun_is_stored(store: Store) -> None:
+async def test_what_is_interrupted_before_it_has_begun_is_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reading, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow_history(view: Store, session_id: SessionId) -> list[Message]:
@@ -368,9 +380,10 @@ async def test_what_is_interrupted_before_it_has_begun_is_stored(store: Store) -
     first = asyncio.create_task(events(door, said("group:g1", "stop me")))
     await reading.wait()
     (session,) = await store.list()
+    interrupted = returned(monkeypatch, Store, "renew_lease")
     second = asyncio.create_task(events(other_door, said("group:g1", "me first")))
-    done, _ = await asyncio.wait([first], timeout=0.3)
-    assert not done
+    await until(lambda: any(interrupted))
+    assert not first.done()
     go_on.set()
     assert end_of(await first).turn.stop_reason == "interrupted"
     slow.go_on.set()

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+import pytest
+
 from holdfast import Message, Store, TurnStatus
 from holdfast.errors import Conflict
 from holdfast.model.ids import MessageId
@@ -14,6 +16,7 @@ from holdfast.routing.runner import Exchange, Piece
 from holdfast.store.ids import new_id
 from tests.routing.gateways import Slow, echo, events, gateway, text_of
 from tests.routing.messages import said
+from tests.waiting import returned, until
 
 
 def joining(store: Store, runner: object, **options: object) -> Gateway:
@@ -123,14 +126,17 @@ async def test_who_joined_is_found_behind_thousands_of_messages(store: Store) ->
     assert text_of(await first) == "(q1)(q2)"
 
 
-async def test_a_holder_that_answers_nobody_who_joins_is_waited_for(store: Store) -> None:
+async def test_a_holder_that_answers_nobody_who_joins_is_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     door = joining(store, echo)
     await events(door, said("group:g1", "q1"))
     (session,) = await store.list()
     hold = await take_hold(store, session.id)
+    seconds_left = returned(monkeypatch, Store, "lease_seconds")
     asked = asyncio.create_task(events(door, said("group:g1", "q2")))
-    done, _ = await asyncio.wait([asked], timeout=0.2)
-    assert not done
+    await until(lambda: any(seconds_left))
+    assert not asked.done()
     await let_go(hold)
     told = await asked
     assert text_of(told) == "you said q2"

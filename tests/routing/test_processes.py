@@ -14,6 +14,7 @@ from holdfast.routing.events import TurnJoined
 from holdfast.routing.gateway import Busy
 from tests.routing.gateways import echo, events, gateway, text_of
 from tests.routing.messages import said
+from tests.waiting import SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +37,7 @@ async def worker(url: str, role: str) -> AsyncIterator[asyncio.subprocess.Proces
 
 async def line(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(SECONDS):
         return (await process.stdout.readline()).decode().strip()
 
 

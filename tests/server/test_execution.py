@@ -16,7 +16,7 @@ from holdfast.execution.demo import DemoModel
 from holdfast.execution.events import StageReached, TextAdded
 from holdfast.execution.input import ActiveFile
 from tests.server.servers import Organization, Person, Served, events_of, owner_of, problem
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 pytestmark = pytest.mark.xdist_group("executing")  # one server for all of them
 
@@ -298,7 +298,7 @@ async def test_ending_a_session_stops_its_turn_and_those_that_wait_for_theirs(
     while (await owner.get(f"/api/sessions/{session}/turns/last")).json()["sequenceNumber"] < 3:
         continue
     assert (await owner.call("DELETE", f"/api/sessions/{session}")).json()["status"] == "cancelled"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         ended = await asyncio.gather(running, waiting)
     assert [each["errorCode"] for each in ended] == ["interrupted", "session_ended"]
     assert len(model.requests) == before + 1
@@ -312,7 +312,7 @@ async def test_archiving_a_session_stops_its_turn(owner: Person, model: DemoMode
     await until(lambda: len(model.requests) > before)
     archived = await owner.call("PATCH", f"/api/sessions/{session}", json={"status": "archived"})
     assert archived.json()["status"] == "archived"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         assert (await running)["errorCode"] == "interrupted"
 
 

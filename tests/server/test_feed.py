@@ -18,6 +18,7 @@ from holdfast.model.principal import LOCAL
 from holdfast.model.question import Answer, NewQuestionSet, Question, QuestionSet
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
+from tests.long_plugin import Trials
 from tests.server.servers import (
     ON_BOTH_ENGINES,
     Organization,
@@ -241,13 +242,13 @@ async def test_a_bad_place_to_go_on_from_is_refused(org: Organization, session: 
 @ON_BOTH_ENGINES
 @pytest.mark.parametrize("seed", range(3))
 async def test_clients_that_are_cut_off_at_random_end_with_the_whole_state(
-    store: Store, org: Organization, session: Session, seed: int
+    store: Store, org: Organization, session: Session, seed: int, trials: Trials
 ) -> None:
-    chance = random.Random(seed)
+    chance = trials.chance(seed)
     view = store.as_principal(org.ada.principal)
     copies = [SessionCopy() for _ in range(3)]
     async with Proxy(org.ada.url, chance) as proxy, asyncio.TaskGroup() as group:
-        group.create_task(all_sorts(view, session.id, random.Random(seed)))
+        group.create_task(all_sorts(view, session.id, trials.chance(seed)))
 
         async def follow(copy: SessionCopy, client: Client) -> None:
             async with asyncio.timeout(SECONDS), client, aclosing(client.follow(session.id)) as items:
@@ -271,9 +272,9 @@ async def test_clients_that_are_cut_off_at_random_end_with_the_whole_state(
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_followers_of_everything_that_are_cut_off_at_random_know_all_of_it_and_no_more(
-    served: Served, store: Store, org: Organization, seed: int
+    served: Served, store: Store, org: Organization, seed: int, trials: Trials
 ) -> None:
-    chance = random.Random(seed)
+    chance = trials.chance(seed)
     view = store.as_principal(org.ada.principal)
     stays = await view.create_session(NewSession(title="where questions are asked"))
     copies = [EverythingCopy() for _ in range(3)]
@@ -301,7 +302,7 @@ async def test_followers_of_everything_that_are_cut_off_at_random_know_all_of_it
             asyncio.create_task(poll(copies[2], through)),
         ]
         try:
-            await everything_happens(view, served.questions, stays.id, random.Random(seed))
+            await everything_happens(view, served.questions, stays.id, trials.chance(seed))
             sessions = {each.id: each for each in (await reader.sessions(limit=1000)).sessions}
             questions = {each.id: each for each in await reader.questions()}
             assert sessions

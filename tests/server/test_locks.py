@@ -17,7 +17,7 @@ from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
 from tests.server.servers import Organization, Person, Served, decoded, owner_of, problem
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 ANY_ID = "01a1e252-d321-7308-bdae-db93e6f71518"
 
@@ -387,7 +387,7 @@ async def raw(served: Served, request: bytes) -> bytes:
     host, port = served.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         answer = await reader.read()
     writer.close()
     await writer.wait_closed()

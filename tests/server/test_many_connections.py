@@ -11,7 +11,7 @@ import pytest
 from holdfast.client import Client, Refused, Unreachable
 from holdfast.server import files
 from tests.server.servers import Served
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 FILES = 400
 
@@ -61,7 +61,7 @@ def _listener(served: Served) -> socket.socket:
 
 
 def _first_word(caller: socket.socket) -> bytes:
-    caller.settimeout(100)
+    caller.settimeout(SECONDS)
     return caller.recv(65536)
 
 

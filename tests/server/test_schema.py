@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from holdfast import NewCompaction, open_store
 from holdfast.execution.demo import DemoModel
 from holdfast.model.question import NewQuestionSet, Option, Question
@@ -29,7 +27,6 @@ expected-statuses = ["2xx", "3xx", "4xx", "502", "503", "504", "507"]
 """
 
 
-@pytest.mark.timeout(600)
 async def test_schemathesis_finds_nothing(tmp_path: Path, process: None, trials: Trials) -> None:
     agent = tmp_path / "agent"
     agent.write_text(f"#!/bin/sh\nexec {sys.executable} -m holdfast demo-agent\n")

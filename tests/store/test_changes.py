@@ -1,7 +1,5 @@
 """The change feed: whoever reads from any revision ends with the whole state."""
 
-import random
-
 import pytest
 
 from holdfast import (
@@ -21,6 +19,7 @@ from holdfast.errors import InvalidInput
 from holdfast.model.ids import TurnId
 from holdfast.store.feed import RevisionAhead
 from holdfast.store.streams import MessageStream
+from tests.long_plugin import Trials
 
 Row = Message | Turn | Compaction
 
@@ -102,8 +101,10 @@ async def test_a_streaming_message_comes_as_it_stands_and_again_when_more_was_sa
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_readers_at_any_pace_end_with_the_whole_state(store: Store, key: SessionKey, seed: int) -> None:
-    chance = random.Random(seed)
+async def test_readers_at_any_pace_end_with_the_whole_state(
+    store: Store, key: SessionKey, seed: int, trials: Trials
+) -> None:
+    chance = trials.chance(seed)
     await store.get_or_create(key)
     mirrors = [Mirror() for _ in range(3)]
     streams: list[MessageStream] = []

@@ -26,6 +26,7 @@ from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.model.ids import SessionId, TurnId
 from holdfast.store.feed import PAGE, RevisionAhead
 from holdfast.store.streams import MessageStream
+from tests.long_plugin import Trials
 from tests.store.faults.processes import worker
 from tests.store.faults.worker import shared_key
 from tests.store.followers import Follower, state
@@ -119,9 +120,9 @@ async def test_one_who_comes_back_gets_a_streaming_message_as_it_stands(
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_cuts_at_any_moment_end_with_the_state_of_one_who_never_left(
-    store: Store, key: SessionKey, seed: int
+    store: Store, key: SessionKey, seed: int, trials: Trials
 ) -> None:
-    chance = random.Random(seed)
+    chance = trials.chance(seed)
     await store.get_or_create(key)
     steady = Follower()
     cut_off = [Follower() for _ in range(3)]

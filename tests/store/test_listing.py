@@ -27,7 +27,9 @@ from holdfast import (
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.model.ids import RepoId
 from holdfast.store.ids import new_id
+from tests.long_plugin import Trials
 from tests.store.conftest import Clock
+from tests.waiting import SECONDS
 
 STATUSES = [SessionStatus.ACTIVE, SessionStatus.IDLE, SessionStatus.COMPLETED, SessionStatus.ARCHIVED]
 
@@ -81,9 +83,9 @@ def expected(sessions: list[Session], order: SessionOrder, **wanted: Any) -> lis
 
 @pytest.mark.req("STO-02")
 async def test_any_combination_of_filters_gives_exactly_the_matching_sessions(
-    store_url: str, clock: Clock
+    store_url: str, clock: Clock, trials: Trials
 ) -> None:
-    chance = random.Random(7)
+    chance = trials.chance()
     async with open_store(store_url, clock=clock) as store:
         sessions = await populate(store, clock, 60, seed=1)
     # Reopened, so that the order by last activity is caught up with the last append.
@@ -169,7 +171,7 @@ async def test_the_order_by_activity_catches_up_by_itself(store_url: str, clock:
 
 
 async def eventually(store: Store, newest: str) -> None:
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(SECONDS):
         while (await store.list()).sessions[0].id != newest:  # noqa: ASYNC110  # it is a database that changes
             await asyncio.sleep(0.01)
     assert (await store.list()).sessions[0].id == newest

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -31,6 +30,7 @@ from holdfast.model.ids import MessageId, TurnId
 from holdfast.store.ids import new_id
 from holdfast.store.messages import PAGE_BYTES, PIECE_BYTES
 from holdfast.store.options import MAX_SEQ
+from tests.long_plugin import Trials
 from tests.model.test_content import json_values
 from tests.store.conftest import Clock
 
@@ -271,9 +271,9 @@ async def test_a_page_that_is_lengthened_shows_what_streams_in_its_added_rows(
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_no_page_parts_a_call_from_its_result_however_they_are_mixed(
-    store: Store, key: SessionKey, seed: int
+    store: Store, key: SessionKey, seed: int, trials: Trials
 ) -> None:
-    chance = random.Random(seed)
+    chance = trials.chance(seed)
     said: list[Message] = []
     waiting: list[str] = []
     for number in range(60):

@@ -1,7 +1,6 @@
 """Search: titles and messages, exactly what the caller may list; nothing is read before anybody searched."""
 
 import asyncio
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,8 +26,10 @@ from holdfast.errors import AccessDenied, MessageFinal
 from holdfast.model.content import JsonContent, PlanContent, ToolContent
 from holdfast.model.records import MoveAction, MoveStep
 from holdfast.store import search, sqlite_path, word_index
+from tests.long_plugin import Trials
 from tests.store.conftest import Clock
 from tests.store.test_schema import query
+from tests.waiting import SECONDS
 
 ADA = Principal("acme", "ada")
 BOB = Principal("acme", "bob")
@@ -156,8 +157,10 @@ async def test_other_filters_hold_beside_the_text(store: Store) -> None:
 
 
 @pytest.mark.parametrize("order", list(SessionOrder))
-async def test_pages_neither_skip_nor_repeat(store_url: str, clock: Clock, order: SessionOrder) -> None:
-    chance = random.Random(3)
+async def test_pages_neither_skip_nor_repeat(
+    store_url: str, clock: Clock, order: SessionOrder, trials: Trials
+) -> None:
+    chance = trials.chance()
     async with open_store(store_url, clock=clock) as store:
         sessions = []
         for number in range(23):
@@ -209,7 +212,7 @@ async def test_after_a_search_new_messages_are_read_in_the_background(store: Sto
     progress = "SELECT last FROM word_progress"
     await found(store, "anything")
     await said(store, "words, words, words")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while await query(store_url, progress) == [(0,)]:  # noqa: ASYNC110  # a condition, not an event
             await asyncio.sleep(0.05)
 
@@ -337,14 +340,14 @@ async def test_a_long_backlog_is_read_while_the_search_answers(
     page = await store.list(SessionFilter(text="last"))
     assert (page.sessions, page.total) == ([], 0)
     assert 0 < page.unread <= 1001
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while page.unread:  # somebody who goes on asking, and the background, get there
             page = await store.list(SessionFilter(text="last"))
     assert [each.id for each in page] == [session.id]
 
 
 async def until_found(store: Store, total: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(SECONDS):
         while (await store.list(SessionFilter(text="word"))).total != total:
             pass
 

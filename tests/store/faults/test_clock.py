@@ -18,6 +18,7 @@ from holdfast import (
 )
 from holdfast.model.times import from_ms
 from holdfast.store import migrate
+from tests.long_plugin import Trials
 from tests.store.conftest import Clock
 from tests.store.faults.contents import assert_counts_are_true, history, turns
 
@@ -26,9 +27,9 @@ DAY = 86_400_000
 
 @pytest.mark.req("STO-03")
 async def test_order_revisions_and_the_change_feed_hold_while_the_clock_jumps(
-    store_url: str, key: SessionKey, clock: Clock
+    store_url: str, key: SessionKey, clock: Clock, trials: Trials
 ) -> None:
-    chance = random.Random(7)
+    chance = trials.chance()
     said: list[str] = []
     shown = 0.0
     async with open_store(store_url, clock=clock) as store:
@@ -75,10 +76,10 @@ async def test_order_revisions_and_the_change_feed_hold_while_the_clock_jumps(
 
 @pytest.mark.req("STO-03", "SES-31")
 async def test_time_windows_are_exact_whatever_the_clock_does(
-    store_url: str, key: SessionKey, clock: Clock
+    store_url: str, key: SessionKey, clock: Clock, trials: Trials
 ) -> None:
     """Also those of messages that bring their own time, and of a database that was migrated to and fro."""
-    chance = random.Random(11)
+    chance = trials.chance()
     async with open_store(store_url, clock=clock) as store:
         await store.get_or_create(key)
         for _ in range(40):

@@ -10,7 +10,7 @@ from holdfast import Message, SessionKey, Store, open_store
 from holdfast.store import sqlite_path
 from tests.store.faults.contents import history, rows
 from tests.store.faults.processes import worker
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 MEGABYTE = 1 << 20
 
@@ -92,7 +92,7 @@ async def test_the_wal_stays_small_while_many_read_and_write_without_a_pause(
         await _say(store, key, 48 * MEGABYTE)
         over.set()
     assert 0 < largest < 2 * WAL_LIMIT
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(SECONDS):
         while files.wal >= WAL_LIMIT:  # a reader may have kept the last one who tidied up from it
             await store.append_messages(key, [Message.user("one more")])
     for pieces in halfway:
