@@ -194,7 +194,7 @@ async def test_a_delivery_that_is_repeated_does_not_interrupt_its_own_turn(
     repeated = [asyncio.create_task(events(each, message)) for each in (door, other_door)]
     await until(lambda: len(found) == 2 and any(seconds_left))
     renewed = returned(monkeypatch, Store, "renew_lease")
-    await until(lambda: renewed)
+    await until(lambda: bool(renewed))
     assert not any(each.done() for each in (first, *repeated))
     slow.go_on.set()
     turn = end_of(await first).turn
