@@ -12,7 +12,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 # More than there are processors on a small machine: tests wait for disks, processes and the clock.
-WORKERS ?= 6
+WORKERS ?= 4
 PYTEST = $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -o cache_dir=$(CACHE)/pytest
 
 # In the environment, so that a checkout need not be written to.

@@ -266,6 +266,7 @@ def _become(descriptors: list[int]) -> dict[str, Any]:
 
 
 def _wait_for_orders() -> None:
+    atexit.register(_end)  # the first, so that it is called last
     del sys.path[0]  # the directory of this file, which is none of a program's
     commands = import_module("holdfast.cli.app")
     commands.command_line([])
@@ -277,7 +278,28 @@ def _wait_for_orders() -> None:
     more = order["env"].get("PYTHONPATH", "")
     sys.path[:0] = [order["cwd"], *filter(None, more.split(os.pathsep))]
     sys.argv[1:] = order["arguments"]
-    runpy.run_module("holdfast", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("holdfast", run_name="__main__", alter_sys=True)
+        _ended.append(0)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            _ended.append(end.code or 0)
+        raise
+
+
+_ended: list[int] = []
+"""The exit code, once there is one. It stays empty when a text or an exception ends the program."""
+
+
+def _end() -> None:
+    """Leave it to the system to give back the memory: Python would look at every module for that."""
+    if _ended:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                return  # which Python itself has something to say of
+        os._exit(_ended[0] & 0xFF)
 
 
 if __name__ == "__main__":

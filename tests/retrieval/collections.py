@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from qdrant_client import AsyncQdrantClient
-
 from holdfast.retrieval.edge import EdgeEngine
 from holdfast.retrieval.served import ServedEngine
 from holdfast.retrieval.vector_index import VectorIndex
@@ -22,6 +20,8 @@ async def index_of(engine: str, home: Path, dimensions: int | None = None) -> As
         if engine == "edge":
             index = VectorIndex(EdgeEngine(home / "index", "v1", dimensions))
         else:
+            from qdrant_client import AsyncQdrantClient  # takes two seconds, of every worker
+
             index = VectorIndex(ServedEngine(lambda: AsyncQdrantClient(":memory:"), "v1", dimensions))
         yield index
         await index.close()
