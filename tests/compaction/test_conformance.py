@@ -1,8 +1,7 @@
 """Every strategy of ours under the suite that anybody's can be put under."""
 
-import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import Phase, settings
@@ -13,9 +12,9 @@ from holdfast.compaction.strategies import STRATEGIES, strategy_of
 from holdfast.compaction.strategy import CompactionStrategy
 from holdfast.model.message import Role
 from holdfast.testing.compaction import check_in_store, check_planning
+from tests.long_plugin import Trials
 
-EXAMPLES = int(os.environ.get("HOLDFAST_COMPACTION_EXAMPLES", "120"))
-"""Histories for each strategy. The whole suite is ten thousand, and takes some minutes."""
+Test = TypeVar("Test", bound=Callable[..., None])
 
 OURS: list[str | dict[str, Any]] = [
     *STRATEGIES,
@@ -29,14 +28,14 @@ OURS: list[str | dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("spec", OURS, ids=str)
-def test_our_strategies_plan_well(spec: str | dict[str, Any]) -> None:
-    check_planning(strategy_of(spec), examples=EXAMPLES)
+def test_our_strategies_plan_well(spec: str | dict[str, Any], trials: Trials) -> None:
+    check_planning(strategy_of(spec), examples=trials(120, long=1_000))
 
 
 @pytest.mark.req("STO-17", "STO-18")
 @pytest.mark.parametrize("spec", ["pipeline", "sliding_window", "hierarchical"])
-def test_our_strategies_keep_sessions_whole(spec: str) -> None:
-    check_in_store(strategy_of(spec), examples=max(5, EXAMPLES // 20))
+def test_our_strategies_keep_sessions_whole(spec: str, trials: Trials) -> None:
+    check_in_store(strategy_of(spec), examples=trials(6, long=60))
 
 
 class Careless:
@@ -99,10 +98,11 @@ def any_history() -> Iterator[None]:
     settings.load_profile(usual)
 
 
-def finds(test: Callable[..., None]) -> Callable[..., None]:
-    """The suite fails, as it should."""
+def finds(test: Test) -> Test:
+    """Mark a test in which the suite fails, as it should."""
     long_histories_are_shown = pytest.mark.filterwarnings("ignore:Generating overly large repr")
-    return pytest.mark.usefixtures("any_history")(long_histories_are_shown(test))
+    with_any_history: Callable[[Test], Test] = pytest.mark.usefixtures("any_history")
+    return with_any_history(long_histories_are_shown(test))
 
 
 @finds
