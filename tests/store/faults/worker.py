@@ -182,18 +182,19 @@ async def instruct(url: str, *, tasks: int, times: int) -> None:
         say(sequences=[sequence for sequences in taken for sequence in sequences])
 
 
-async def visit(url: str, *, obeying_permissions: bool = False) -> None:
-    """Open a store that may not be there yet, and leave a message in it."""
+async def visit(url: str, *, times: int = 1, obeying_permissions: bool = False) -> None:
+    """Open a store that may not be there yet, leave a message in it, and close it."""
     if obeying_permissions:
         obey_permissions()
     await told_to_go()
-    try:
-        async with open_store(url) as store:
-            session = await store.get_or_create(shared_key())
-            (message,) = await store.append_messages(shared_key(), [Message.user("I was here")])
-            say(session=session.id, message=message.id)
-    except HoldfastError as error:
-        say(error=type(error).__name__, sentence=str(error), retriable=error.retriable)
+    for _ in range(times):
+        try:
+            async with open_store(url) as store:
+                session = await store.get_or_create(shared_key())
+                (message,) = await store.append_messages(shared_key(), [Message.user("I was here")])
+                say(session=session.id, message=message.id)
+        except HoldfastError as error:
+            say(error=type(error).__name__, sentence=str(error), retriable=error.retriable)
 
 
 async def remigrate(url: str, *, times: int) -> None:

@@ -40,7 +40,9 @@ def peek(path: Path) -> apsw.Connection:
     # Without a WAL, the file alone is the database; SQLite would otherwise make one just to read.
     name = str(path) if in_use else f"file:{quote(str(path))}?immutable=1"
     with reported(path):
-        return apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection.set_busy_timeout(BUSY_MS)  # the last connection to close locks the file for a moment
+    return connection
 
 
 def connect(path: Path, durability: str, *, read_only: bool = False) -> apsw.Connection:
