@@ -54,6 +54,18 @@ async def test_agents_that_are_not_installed_say_how_to_get_them(page: Page) -> 
     await expect(dialog).to_contain_text("npm install -g @google/gemini-cli")
 
 
+async def test_a_key_that_comes_right_after_a_dialog_is_heard(page: Page) -> None:
+    prompt = page.get_by_role("dialog", name="New session").get_by_label("Prompt")
+    await page.keyboard.press("n")
+    await prompt.fill("Greet me.")
+    await page.evaluate("""() => {
+        const focused = document.activeElement;
+        focused.closest("dialog").close();
+        focused.dispatchEvent(new KeyboardEvent("keydown", { key: "n", bubbles: true }));
+    }""")
+    await expect(prompt).to_have_value("Greet me.")
+
+
 async def test_a_prompt_that_was_begun_is_there_when_the_dialog_opens_again(page: Page) -> None:
     await page.set_viewport_size({"width": 1280, "height": 800})
     prompt = page.get_by_role("dialog", name="New session").get_by_label("Prompt")

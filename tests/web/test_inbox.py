@@ -148,7 +148,7 @@ async def test_the_inbox_is_answered_with_the_keyboard_alone(
     first = await scenes.asked(box, session, served.workspace / "atlas")
     second = await scenes.asked(box, session, served.workspace / "atlas")
     await page.keyboard.press("i")
-    await expect(page.locator(".question.pending")).to_have_count(2)
+    await expect(page.locator(".inbox .question.pending")).to_have_count(2)
     await page.keyboard.press("j")
     await expect(page.locator(".current")).to_have_attribute("data-set", first.id)
     await page.keyboard.press("j")
@@ -241,7 +241,7 @@ async def test_several_questions_are_answered_with_the_numbers_that_they_show(
 ) -> None:
     question = await scenes.asked_several(box, session, served.workspace / "atlas")
     await page.keyboard.press("i")
-    await expect(page.locator(".question.pending")).to_be_visible()
+    await expect(page.locator(".inbox .question.pending")).to_be_visible()
     await expect(page.locator(".choice kbd")).to_have_text(["1", "2", "3", "4", "5"])
     await page.keyboard.press("j")
     for number in "245":

@@ -45,6 +45,7 @@ function isTyping({ target, key }) {
     target.blur();
     return true;
   }
+  if (target.closest("dialog:not([open])")) return false; // it was closed, and keeps the focus for a moment
   return (
     target.matches("input:not([type=radio], [type=checkbox]), textarea, select") || target.isContentEditable
   );
