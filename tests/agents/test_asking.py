@@ -17,9 +17,10 @@ from holdfast.agents.permissions import Decision, Policy, Rule, ToolKind
 from holdfast.agents.wire import Refusal
 from holdfast.errors import StoreFull
 from holdfast.model.question import AlreadySettled, QuestionKind, QuestionSet, QuestionStatus
-from holdfast.questions import QuestionBox
+from holdfast.questions import QuestionBox, locks
+from holdfast.questions.locks import guard
 from tests.agents.people import SESSION, World, choice, form, raw, running, several, text
-from tests.waiting import SECONDS
+from tests.waiting import SECONDS, returned, until
 
 ONCE = {"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"}
 ALWAYS = {"optionId": "proceed_always", "name": "Allow for this session", "kind": "allow_always"}
@@ -270,6 +271,39 @@ async def test_when_the_agent_is_gone_its_question_is_withdrawn(world: World) ->
     assert task.cancelled()
     assert asking.pending == 0
     assert (await world.box.get(asked.id)).status is QuestionStatus.REJECTED
+
+
+async def test_what_is_cancelled_while_it_is_being_asked_is_withdrawn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.box.directory.mkdir(mode=0o700)
+    asking = world.asking()
+    with guard(world.box.directory):
+        taken = returned(monkeypatch, locks, "_try_flock")
+        request = asyncio.create_task(asking.permission(permission()))
+        await until(lambda: False in taken)  # the new set waits for its place
+        asking.cancel_all()
+    assert await request == CANCELLED
+    assert [each.status for each in await world.box.list()] == [QuestionStatus.REJECTED]
+    assert [each.status for each in world.over] == [QuestionStatus.REJECTED]
+
+
+async def test_what_is_cancelled_while_it_is_noted_is_noted_first(world: World) -> None:
+    told: list[QuestionStatus] = []
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def note(question_set: QuestionSet) -> None:
+        begun.set()
+        await go_on.wait()
+        told.append(question_set.status)
+
+    asking = world.asking(noted=note)
+    async with running(asking.permission(permission())) as task:
+        await begun.wait()
+        asking.cancel_all()
+        asyncio.get_running_loop().call_soon(go_on.set)
+    assert task.result() == CANCELLED
+    assert told == [QuestionStatus.PENDING, QuestionStatus.REJECTED]
 
 
 async def test_nobody_can_allow_what_the_agent_no_longer_waits_for(world: World) -> None:

@@ -94,7 +94,7 @@ class Asking:
         workspace: Workspace,
         policy: Policy,
         audit: Audit,
-        noted: Callable[[QuestionSet], Awaitable[None]],
+        noted: Callable[[QuestionSet], Coroutine[Any, Any, None]],
         known: Callable[[str], Mapping[str, Any]] = lambda _: {},
     ) -> None:
         """`noted` is told of each set that is asked, and again when it is over; `known` has what was
@@ -240,17 +240,24 @@ class Asking:
             tool=tool,
             working_directory=str(self._workspace.root),
         )
-        asked = await self._box.ask(new)
+        asking = asyncio.create_task(self._box.ask(new))
         try:
-            await self._noted(asked)
+            asked = await asyncio.shield(asking)
+            await to_its_end(self._noted(asked))
             with suppress(QuestionsRejected, QuestionsTimedOut):
                 await self._box.wait(asked.id)
             settled = await self._box.get(asked.id)
         finally:
-            await to_its_end(self._over(self._box, asked))
+            await to_its_end(self._end(self._box, asking))
         if settled.is_settled:
             await self._heard(self._box, settled)
         return settled
+
+    async def _end(self, box: QuestionBox, asking: asyncio.Task[QuestionSet]) -> None:
+        """Withdraw what is being asked, once it is asked: a caller that is cancelled may be ahead of that."""
+        await asyncio.wait([asking])
+        if asking.exception() is None:
+            await self._over(box, asking.result())
 
     async def _over(self, box: QuestionBox, asked: QuestionSet) -> None:
         """The request has ended: nobody answers it any more, and its session keeps what was said."""
