@@ -1,10 +1,11 @@
-"""Marks each test with what it needs: `process`, `postgres`, `browser`, `third_party`, or `unit` if nothing.
+"""Marks each test with what it needs: `terminal`, `process`, `postgres`, `browser`, `third_party`, or `unit`.
 
 The marks come from the fixtures that a test uses, so nobody sets them by hand and none can be forgotten: a
 test that starts a program without a fixture that says so fails, and says which one to take. Slow kinds run
 first, so that no worker is left with a long test at the end.
 """
 
+import platform
 import sys
 from collections.abc import Generator
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from tests import preloaded
 
-KINDS = ("third_party", "browser", "postgres", "process", "unit")
+KINDS = ("third_party", "browser", "postgres", "process", "terminal", "unit")
 """What a run's time is said by. A test that needs several things counts as the first of them."""
 
 FIXTURES = {
@@ -22,6 +23,7 @@ FIXTURES = {
     "postgres_server": "postgres",
     "own_postgres_server": "postgres",
     "process": "process",
+    "desk": "terminal",
 }
 
 PARAMETERS = {"postgres": "postgres", "bucket": "process"}
@@ -33,6 +35,7 @@ STARTS = frozenset(
 
 DESCRIPTIONS = {
     "unit": "starts no program",
+    "terminal": "draws the inbox of the terminal",
     "process": "starts programs",
     "postgres": "needs a PostgreSQL server",
     "browser": "needs Chromium",
@@ -69,7 +72,7 @@ def kind(keywords: Any) -> str:
 
 
 class NoProgramWithoutItsFixture:
-    """Fails a test that is marked `unit` and starts a program."""
+    """Fails a test that starts a program and does not say so."""
 
     def __init__(self) -> None:
         self._listening = False
@@ -77,19 +80,20 @@ class NoProgramWithoutItsFixture:
 
     def pytest_runtestloop(self) -> None:
         if not self._listening:
+            platform.processor()  # asks a program once, and anybody may be the first who wants to know
             sys.addaudithook(self._heard)
             self._listening = True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        self._started = [] if "unit" in item.keywords else None
+        self._started = [] if kind(item.keywords) in ("unit", "terminal") else None
         yield
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self) -> Generator[None, None, None]:
         yield
         started, self._started = self._started, None
-        assert not started, f"It is marked `unit` and starts {started[0]}: take the fixture `process`."
+        assert not started, f"It starts {started[0]} and does not say so: take the fixture `process`."
 
     def _heard(self, event: str, arguments: tuple[object, ...]) -> None:
         if self._started is not None and event in STARTS:
