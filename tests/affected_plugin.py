@@ -234,8 +234,9 @@ def _origin(module: str, name: str) -> str:
     path = path if path.exists() else SOURCE / f"{module.replace('.', '/')}.py"
     if path.exists() and module.startswith("holdfast"):
         for node in ast.walk(_tree(path)):
-            names = [alias.asname or alias.name for alias in getattr(node, "names", ())]
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level and name in names:
+            if not isinstance(node, ast.ImportFrom) or not node.module or node.level:
+                continue
+            if name in [alias.asname or alias.name for alias in node.names]:
                 return _origin(node.module, name)
     return module
 
