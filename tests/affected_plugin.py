@@ -84,10 +84,14 @@ class Affected:
 
     @pytest.hookimpl(trylast=True)  # after the other plugin has marked and sorted them
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        from tests.needs_plugin import KINDS, kind  # later than this plugin: its assertions are rewritten
+
         far = {item: self._distance(item) for item in items}
         left_out = [item for item in items if far[item] is None]
         config.hook.pytest_deselected(items=left_out)
-        items[:] = sorted((item for item in items if far[item] is not None), key=lambda item: far[item] or 0)
+        reached = [item for item in items if far[item] is not None]
+        # Of those that are equally near, the cheap ones first: a minute is enough for many of them.
+        items[:] = sorted(reached, key=lambda item: (far[item] or 0, -KINDS.index(kind(item.keywords))))
 
     def _distance(self, item: pytest.Item) -> int | None:
         steps = self.distances[_relative(item.path)]
