@@ -45,7 +45,7 @@ check: lint ## Check the code, and run the tests that start no program
 	@$(PYTEST) -m unit $(ARGS)
 
 affected: $(VENV)/.for-developing ## Run the tests that a change can reach, the nearest first, for a minute
-	@$(PYTEST) -p tests.affected_plugin --affected-since $(BASE) --for-seconds $(SECONDS) $(ARGS)
+	@$(PYTEST) -p tests.affected_plugin --no-loadscope-reorder --affected-since $(BASE) --for-seconds $(SECONDS) $(ARGS)
 
 test: lint ## Check the code, run all tests, and say how many requirement rows are proven
 	$(call say,tests)
