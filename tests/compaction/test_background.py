@@ -156,6 +156,27 @@ async def test_a_compaction_that_is_cancelled_leaves_the_session_as_it_was(store
     assert (after.compaction_count, SessionStanding.of(after).failures) == (0, 0)
 
 
+async def test_what_a_cancelled_compaction_had_begun_to_write_is_written_when_the_cancel_returns(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await filled(store, conversation(30), agent="helper")
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    commit = Store.commit_compaction
+
+    async def slow(*args: Any, **kwargs: Any) -> Any:
+        begun.set()
+        await go_on.wait()
+        return await commit(*args, **kwargs)
+
+    monkeypatch.setattr(Store, "commit_compaction", slow)
+    async with background(store) as work:
+        work.after_run(session)
+        await begun.wait()
+        asyncio.get_running_loop().call_soon(go_on.set)
+        await work.cancel(session)
+        assert (await store.get_session(session)).compaction_count == 1
+
+
 async def test_after_repeated_failure_it_stops_and_says_so_until_one_on_demand_succeeds(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -34,7 +34,7 @@ from holdfast.model.question import (
 )
 from holdfast.questions import QuestionBox
 from holdfast.questions.errors import QuestionsRejected, QuestionsTimedOut
-from holdfast.routing.ending import to_its_end
+from holdfast.store.ending import to_its_end
 
 log = logging.getLogger("holdfast.agents")
 

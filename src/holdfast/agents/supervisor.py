@@ -43,8 +43,8 @@ from holdfast.model.session import NewSession, Session, SessionPatch, SessionRef
 from holdfast.model.status import LIVE, SessionStatus, require_live, require_transition
 from holdfast.model.turn import Turn, TurnFailure
 from holdfast.questions.box import QuestionBox
-from holdfast.routing.ending import to_its_end
 from holdfast.store.copying import forked
+from holdfast.store.ending import to_its_end
 from holdfast.store.ids import new_id
 from holdfast.store.store import Store
 

@@ -30,6 +30,7 @@ from holdfast.model.ids import SessionId
 from holdfast.model.records import Compaction
 from holdfast.model.session import Session, SessionPatch
 from holdfast.model.tokens import TokenCounter
+from holdfast.store.ending import to_its_end
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.compaction")
@@ -69,7 +70,10 @@ class BackgroundCompaction:
         return await asyncio.shield(task) if task else None
 
     async def cancel(self, session_id: SessionId) -> None:
-        """Give up the work that is under way. The session is as it was, or as it would have been."""
+        """Give up the work that is under way. The session is as it was, or as it would have been.
+
+        What the work had begun to write is written, so that nothing changes the session afterwards.
+        """
         if task := self._running.get(session_id):
             task.cancel()
             await asyncio.wait([task])
@@ -85,7 +89,7 @@ class BackgroundCompaction:
         session = await self._store.get_session(session_id)
         standing = SessionStanding.of(session)
         if (learned := standing.reported(counted, reported)) != standing:
-            await self._store.patch(session_id, SessionPatch(custom=learned.custom()))
+            await to_its_end(self._store.patch(session_id, SessionPatch(custom=learned.custom())))
 
     async def close(self) -> None:
         running = [*self._running.values()]
@@ -141,7 +145,7 @@ class BackgroundCompaction:
         except Exception as error:
             await self._note_failure(session.id, standing, policy, error)
             raise
-        await start_afresh(self._store, session)
+        await to_its_end(start_afresh(self._store, session))
         return compaction
 
     async def _note_failure(
@@ -153,7 +157,7 @@ class BackgroundCompaction:
             stopped = f"Compaction failed {failures} times in a row and is not tried again: {_told(error)}"
             log.warning("session %s: %s", session_id, stopped)
         failed = msgspec.structs.replace(standing, failures=failures, stopped=stopped)
-        await self._store.patch(session_id, SessionPatch(custom=failed.custom()))
+        await to_its_end(self._store.patch(session_id, SessionPatch(custom=failed.custom())))
 
 
 def _told(error: Exception) -> str:

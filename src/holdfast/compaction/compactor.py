@@ -36,6 +36,7 @@ from holdfast.model.records import Compaction, NewCompaction
 from holdfast.model.session import SessionRef
 from holdfast.model.text import storable
 from holdfast.model.tokens import MESSAGE_OVERHEAD, TokenCounter
+from holdfast.store.ending import to_its_end
 from holdfast.store.store import Store
 
 T = TypeVar("T")
@@ -167,7 +168,7 @@ class Compactor:
             edits=plan.edits(),
         )
         try:
-            return await self._store.commit_compaction(ref, new, planned_at=view.rev)
+            return await to_its_end(self._store.commit_compaction(ref, new, planned_at=view.rev))
         except RevisionConflict:
             raise Superseded from None
 

@@ -19,11 +19,11 @@ from holdfast.model.message import Message
 from holdfast.model.session import Session
 from holdfast.model.turn import CHAT, Turn, TurnFailure, TurnStatus
 from holdfast.routing.bindings import Decision
-from holdfast.routing.ending import to_its_end
 from holdfast.routing.events import Outgoing, TurnEnded, TurnStarted
 from holdfast.routing.hold import Hold, TurnInterrupted, let_go
 from holdfast.routing.joining import unanswered
 from holdfast.routing.runner import Exchange, Runner
+from holdfast.store.ending import to_its_end
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.routing")

@@ -26,8 +26,8 @@ from holdfast.model.text import readable
 from holdfast.model.turn import CHAT, NewTurn, Turn, TurnAnswer, TurnFailure, TurnStatus, summary
 from holdfast.model.usage import TokenUsage
 from holdfast.routing.bindings import Decision
-from holdfast.routing.ending import to_its_end
 from holdfast.routing.events import MessageEnded, Outgoing, TextAdded, TurnEnded, TurnStarted
+from holdfast.store.ending import to_its_end
 from holdfast.store.store import Store
 from holdfast.store.streams import MessageStream
 
