@@ -7,7 +7,6 @@ running server executes; without one, this process does.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Container, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -81,7 +80,7 @@ def execute(
     """
     settings, root = settings_for(store), _root()
     text = sys.stdin.read() if instruction == "-" else instruction
-    touched = _changed(root) if file or changed else []
+    touched = git.changed(root) if file or changed else []
     paths = [*(file or []), *(filter(_is_text, touched) if changed else [])]
     request: dict[str, Any] = {
         "clientType": "cli",
@@ -282,14 +281,6 @@ def _root() -> Path:
     here = Path.cwd()
     top = git.said(here, "rev-parse", "--show-toplevel")
     return Path(top) if top else here
-
-
-def _changed(root: Path) -> list[Path]:
-    """Files that git says are changed since the last commit, staged or not, or new; and are there."""
-    how = ("--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
-    listed = git.output(root, "status", *how) or b""
-    paths = [root / os.fsdecode(entry[len("XY ") :]) for entry in listed.split(b"\0") if entry]
-    return [path for path in paths if path.is_file()]
 
 
 def _sent(paths: Iterable[Path], root: Path, touched: Container[Path]) -> list[dict[str, Any]]:
