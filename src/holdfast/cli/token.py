@@ -135,7 +135,7 @@ def link() -> None:
 
 def _as_admin(store: Store, organization: str) -> Store:
     """The person at this machine, in the organization whose tokens these are."""
-    return store.as_principal(Principal(organization, LOCAL.user, PrincipalRole.ADMIN))
+    return store.as_principal(Principal(organization, LOCAL.user, PrincipalRole.ADMIN)).through("cli")
 
 
 def _with_store(url: str | None, action: Callable[[Store], Awaitable[T]]) -> T:

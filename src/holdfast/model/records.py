@@ -213,7 +213,10 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     organization: str
     user: str
     subject: str | None = None
+    door: str | None = None
+    """Where it happened: `http`, `cli`, `tui`, or the name that a program gives itself."""
     detail: dict[str, Any] = {}
+    """What was said, with the arguments; empty once it was erased."""
     id: int = 0
     at: datetime | None = None
 

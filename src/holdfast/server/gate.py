@@ -245,7 +245,7 @@ class Gate:
             return
         if caller is None and not self._denials.allows(f"{_address(scope)} {refusal.code}"):
             return  # a flood of guesses, or of a page that somebody looks at; enough of it is written down
-        view = self._store.as_principal(caller.principal if caller else NOBODY)
+        view = self._store.as_principal(caller.principal if caller else NOBODY).through("http")
         detail = {"method": scope["method"], "code": refusal.code, "reason": str(refusal)}
         detail["address"] = _address(scope)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.store.records import forged_audit_words
 from holdfast.store.transaction import Transaction
 
 PROMISES = {
@@ -15,6 +16,8 @@ PROMISES = {
 
 
 async def broken_promises(tx: Transaction) -> list[str]:
-    return [
+    found = [
         sentence.format(*row) for statement, sentence in PROMISES.items() for row in await tx.all(statement)
     ]
+    forged = await forged_audit_words(tx)
+    return [*found, *(f"audit entry {pk}: its words are not those that were written" for pk in forged)]

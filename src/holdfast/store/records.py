@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import secrets
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -20,6 +22,11 @@ from holdfast.store.ids import new_id
 from holdfast.store.options import MAX_SEQ
 from holdfast.store.scope import Scope
 from holdfast.store.transaction import Row, Transaction
+
+SALT_BYTES = 32
+
+AUDIT_PAGE = 1000
+"""How many audit entries are checked at a time."""
 
 
 async def commit_compaction(
@@ -213,10 +220,12 @@ async def revoke_token(tx: Transaction, scope: Scope, token_id: TokenId, now: in
 
 async def add_audit(tx: Transaction, entry: AuditEntry, now: int) -> None:
     at = to_ms(entry.at) if entry.at else now
-    detail = encode_json(entry.detail, "audit detail").decode()
-    await tx.run(
-        "insert_audit", at, entry.organization, entry.user, entry.action, entry.outcome, entry.subject, detail
-    )
+    words = encode_json(entry.detail, "audit detail")
+    salt = secrets.token_bytes(SALT_BYTES)
+    where = (at, entry.organization, entry.user, entry.action, entry.outcome, entry.subject, entry.door)
+    row = await tx.one("insert_audit", *where, commitment(salt, words))
+    assert row is not None
+    await tx.run("insert_audit_words", row[0], salt, words.decode())
 
 
 async def list_audit(tx: Transaction, scope: Scope, before: int | None, limit: int) -> list[AuditEntry]:
@@ -232,10 +241,26 @@ async def list_audit(tx: Transaction, scope: Scope, before: int | None, limit: i
             action=action,
             outcome=outcome,
             subject=subject,
-            detail=msgspec.json.decode(detail),
+            door=door,
+            detail=msgspec.json.decode(words) if words else {},
         )
-        for pk, at, organization, user, action, outcome, subject, detail in rows
+        for pk, at, organization, user, action, outcome, subject, door, words in rows
     ]
+
+
+def commitment(salt: bytes, words: bytes) -> bytes:
+    """What an audit entry keeps of the words beside it. Without their salt it tells nothing of them."""
+    return hmac.digest(salt, words, "sha256")
+
+
+async def forged_audit_words(tx: Transaction) -> list[int]:
+    """The entries whose words are not those that were written with them."""
+    forged: list[int] = []
+    last = 0
+    while rows := await tx.all("audit_commitments", last, AUDIT_PAGE):
+        forged += [pk for pk, kept, salt, words in rows if kept != commitment(salt or b"", words.encode())]
+        last = rows[-1][0]
+    return forged
 
 
 async def _compaction(tx: Transaction, session_pk: int, compaction_id: CompactionId) -> Compaction:

@@ -34,6 +34,8 @@ class Scope(msgspec.Struct, frozen=True):
     agent: str | None = None
     lease: Lease | None = None
     """Given, every write to its session is refused once a later holder has come."""
+    door: str | None = None
+    """Where the caller stands, for the audit log."""
 
     @property
     def organization(self) -> str:

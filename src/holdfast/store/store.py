@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.model.lease import Lease
 from holdfast.model.principal import Principal
+from holdfast.model.text import label
 from holdfast.store.calls.care import CareCalls
 from holdfast.store.calls.changes import ChangeCalls
 from holdfast.store.calls.compactions import CompactionCalls
@@ -36,6 +37,10 @@ class Store(
     def as_principal(self, principal: Principal) -> Store:
         """The view of a caller: what they may not see is not found."""
         return Store(self._runtime, self._scope.of_principal(principal))
+
+    def through(self, door: str) -> Store:
+        """The same view, of a caller who came through this door; the audit log says so."""
+        return Store(self._runtime, msgspec.structs.replace(self._scope, door=label(door, "door")))
 
     def as_system(self) -> Store:
         """The view of the program itself, across organizations: for recovery and supervision only."""

@@ -119,7 +119,7 @@ async def sign_in(wanted: Annotated[SignIn, QueryOf()], request: Request, parts:
             raise
         request.scope["holdfast.error"] = refusal
         return RedirectResponse("/", status_code=303)
-    await parts.store.as_principal(principal).audit("sign_in", "done")
+    await parts.store.as_principal(principal).through("http").audit("sign_in", "done")
     response = RedirectResponse("/", status_code=303)
     response.set_cookie(
         COOKIE,

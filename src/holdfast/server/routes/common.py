@@ -79,7 +79,7 @@ async def _caller(request: Request) -> Caller:
 
 
 async def _view(request: Request) -> Store:
-    return (await _parts(request)).store.as_principal((await _caller(request)).principal)
+    return (await _parts(request)).store.as_principal((await _caller(request)).principal).through("http")
 
 
 async def _admin(request: Request) -> Caller:

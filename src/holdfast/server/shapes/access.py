@@ -57,6 +57,7 @@ class AuditEntry(Shape, frozen=True, kw_only=True):
     action: str
     outcome: str
     subject: str | None = None
+    door: str | None = None
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @classmethod
@@ -70,6 +71,7 @@ class AuditEntry(Shape, frozen=True, kw_only=True):
             action=entry.action,
             outcome=entry.outcome,
             subject=entry.subject,
+            door=entry.door,
             detail=entry.detail,
         )
 

@@ -43,6 +43,7 @@ class Calls:
             organization=self._scope.organization,
             user=self._scope.user,
             subject=subject,
+            door=(detail or {}).get("door") or self._scope.door,
             detail=detail or {},
         )
         await self._engine.write(partial(records.add_audit, entry=entry, now=self._runtime.clock()))

@@ -5,5 +5,5 @@ transaction (`holdfast.store.schema`), so a migration never opens the database t
 SQLite library, which would break its file locks.
 """
 
-HEAD = "0012"
+HEAD = "0013"
 """The revision this program works with."""

@@ -468,3 +468,32 @@ CREATE INDEX turns_pending_of_session ON turns (session_pk) WHERE status = 'pend
 
 UPDATE alembic_version SET version_num='0012' WHERE alembic_version.version_num = '0011';
 
+-- Running upgrade 0012 -> 0013
+
+CREATE TABLE audit_words (
+    audit_pk BIGINT NOT NULL PRIMARY KEY REFERENCES audit (pk),
+    salt BYTEA,
+    words TEXT NOT NULL
+);
+
+INSERT INTO audit_words (audit_pk, words) SELECT pk, detail FROM audit;
+
+ALTER TABLE audit DROP COLUMN detail;
+
+ALTER TABLE audit ADD COLUMN door TEXT;
+
+ALTER TABLE audit ADD COLUMN commitment BYTEA;
+
+CREATE FUNCTION refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'an audit entry is never changed or deleted'; END $$;
+
+CREATE TRIGGER audit_unchanged BEFORE UPDATE OR DELETE ON audit FOR EACH ROW
+EXECUTE FUNCTION refuse_audit_change();
+
+CREATE TRIGGER audit_kept BEFORE TRUNCATE ON audit EXECUTE FUNCTION refuse_audit_change();
+
+CREATE TRIGGER audit_words_unchanged BEFORE UPDATE ON audit_words FOR EACH ROW
+EXECUTE FUNCTION refuse_audit_change();
+
+UPDATE alembic_version SET version_num='0013' WHERE alembic_version.version_num = '0012';
+

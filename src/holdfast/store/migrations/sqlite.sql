@@ -484,3 +484,36 @@ CREATE INDEX turns_pending_of_session ON turns (session_pk) WHERE status = 'pend
 
 UPDATE alembic_version SET version_num='0012' WHERE alembic_version.version_num = '0011';
 
+-- Running upgrade 0012 -> 0013
+
+CREATE TABLE audit_words (
+    audit_pk INTEGER NOT NULL PRIMARY KEY REFERENCES audit (pk),
+    salt BLOB,
+    words TEXT NOT NULL
+) STRICT;
+
+INSERT INTO audit_words (audit_pk, words) SELECT pk, detail FROM audit;
+
+ALTER TABLE audit DROP COLUMN detail;
+
+ALTER TABLE audit ADD COLUMN door TEXT;
+
+ALTER TABLE audit ADD COLUMN commitment BLOB;
+
+CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'an audit entry is never changed');
+END;
+
+CREATE TRIGGER audit_kept BEFORE DELETE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'an audit entry is never deleted');
+END;
+
+CREATE TRIGGER audit_words_unchanged BEFORE UPDATE ON audit_words
+BEGIN
+    SELECT RAISE(ABORT, 'the words of an audit entry are never changed');
+END;
+
+UPDATE alembic_version SET version_num='0013' WHERE alembic_version.version_num = '0012';
+

@@ -78,9 +78,17 @@ RETURNING {{token_columns}}
 UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE parent_id = $2
 
 -- name: insert_audit
-INSERT INTO audit (at, organization, username, action, outcome, subject, detail)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO audit (at, organization, username, action, outcome, subject, door, commitment)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING pk
+
+-- name: insert_audit_words
+INSERT INTO audit_words (audit_pk, salt, words) VALUES ($1, $2, $3)
 
 -- name: audit_before
-SELECT pk, at, organization, username, action, outcome, subject, detail FROM audit
+SELECT pk, at, organization, username, action, outcome, subject, door, words
+FROM audit LEFT JOIN audit_words ON audit_pk = pk
 WHERE organization = $1 AND pk < $2 ORDER BY pk DESC LIMIT $3
+
+-- name: audit_commitments
+SELECT pk, commitment, salt, words FROM audit JOIN audit_words ON audit_pk = pk
+WHERE pk > $1 AND commitment IS NOT NULL ORDER BY pk LIMIT $2
