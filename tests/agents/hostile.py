@@ -3,10 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from textwrap import indent
+from typing import Any
 
 from holdfast import Session
 from holdfast.agents.catalogue import AgentEntry
 from holdfast.agents.live import Limits
+from holdfast.agents.permissions import Decision
 from holdfast.agents.supervisor import Supervisor
 from tests.agents.scripts import script
 from tests.agents.worlds import World
@@ -77,20 +79,21 @@ def hostile(
     before_new: str = "pass",
     opened: str = "{'sessionId': 's'}",
     after_new: str = "pass",
+    permissions: Decision = Decision.ASK,
 ) -> None:
     """Make an agent `hostile` known. It does `on_go` when it is told to go, and else just answers."""
     body = BODY.replace("AT_START", at_start).replace("OPENED", opened)
     for place, code in (("BEFORE_NEW", before_new), ("AFTER_NEW", after_new), ("ON_GO", on_go)):
         body = body.replace(place, indent(code, " " * 8))
     command, *args = script(world.directory, body)
-    world.agents["hostile"] = AgentEntry(command=command, args=tuple(args))
+    world.agents["hostile"] = AgentEntry(command=command, args=tuple(args), permissions=permissions)
 
 
 @asynccontextmanager
 async def facing(
-    world: World, on_go: str = "done()", *, limits: Limits | None = None, **code: str
+    world: World, on_go: str = "done()", *, limits: Limits | None = None, **more: Any
 ) -> AsyncIterator[tuple[Supervisor, Session]]:
     """A supervisor with a session of such an agent."""
-    hostile(world, on_go, **code)
+    hostile(world, on_go, **more)
     async with world.supervisor(limits=limits) as supervisor:
         yield supervisor, await world.open(supervisor, "hostile")

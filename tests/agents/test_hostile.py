@@ -12,6 +12,7 @@ import pytest
 from holdfast import JsonContent, Session, SessionStatus, Store, ToolContent, Turn, TurnStatus
 from holdfast.agents.asking import MAX_OPEN
 from holdfast.agents.live import Limits
+from holdfast.agents.permissions import Decision
 from holdfast.agents.supervisor import StartFailed, Supervisor
 from holdfast.agents.terminals import LIMIT
 from holdfast.agents.wire import INVALID_PARAMS, MAX_LINE, REQUEST_CANCELLED
@@ -371,7 +372,7 @@ for number in range(200): request(number, "terminal/create", command="sleep", ar
 answers = [next(told) for _ in range(200)]
 say(str(sum("result" in each for each in answers)))
 done()"""
-    async with facing(world, go) as (supervisor, session):
+    async with facing(world, go, permissions=Decision.ALLOW) as (supervisor, session):
         await world.ask(supervisor, session, "go")
         assert await said(world, session) == str(LIMIT)
         assert len(await world.store.processes(session.id)) == LIMIT + 1
@@ -517,7 +518,7 @@ request(1, "terminal/create", command="setsid sh -c 'echo $$ > new; mv new child
 next(told)
 while not os.path.exists("child"): time.sleep(0.01)
 done()"""
-    async with facing(world, go) as (supervisor, session):
+    async with facing(world, go, permissions=Decision.ALLOW) as (supervisor, session):
         await world.ask(supervisor, session, "go")
         await supervisor.complete(world.store, session.id)
         assert not is_running(child(world))

@@ -147,6 +147,7 @@ async def test_a_read_outside_the_repository_is_refused_and_audited(world: World
 
 
 async def test_a_command_runs_in_the_repository_and_is_recorded_while_it_runs(world: World) -> None:
+    world.trust()
     async with working(world) as (supervisor, session):
         turn = await supervisor.prompt(
             world.store, session.id, "run cat README.md; read line < fifo || sleep 60"

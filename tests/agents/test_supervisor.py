@@ -39,6 +39,7 @@ from tests.waiting import until
 
 @pytest.mark.req("ACP-01", "ACP-03", "SES-04", "SES-12")
 async def test_a_session_is_active_with_an_agent_in_its_repository(world: World) -> None:
+    world.trust()
     async with working(world) as (supervisor, session):
         stored = await world.store.get_session(session.id)
         assert (stored.status, stored.agent) == (SessionStatus.ACTIVE, "demo")
@@ -317,6 +318,7 @@ def full_disk() -> Iterator[None]:
 async def test_an_agent_is_ended_on_a_full_disk_and_its_end_is_stored_when_there_is_room(
     world: World,
 ) -> None:
+    world.trust()
     async with working(world, limits=Limits(cancel=0.2)) as (supervisor, session):
         agent = supervisor.agents[session.id]
         turn = await supervisor.prompt(world.store, session.id, "run sleep 600")

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agents import terminals as module
+from holdfast.agents.command import Command
 from holdfast.agents.process import start_time
 from holdfast.agents.terminals import LIMIT, OUTPUT_KEPT, Terminals, TooManyTerminals
 from holdfast.agents.workspace import OutsideWorkspace, Workspace
@@ -30,6 +31,22 @@ IGNORES_SIGTERM = "trap '' TERM; echo ready; sleep 600 & wait; sleep 600"
 class Variable:
     name: str
     value: str
+
+
+def terminals_of(
+    root: Path, started: Any, ended: Any, environment: Mapping[str, str] = os.environ
+) -> Terminals:
+    """Terminals in which every command may run."""
+
+    async def decided(command: Command) -> None:
+        pass
+
+    async def exited(command: Command, code: int) -> None:
+        pass
+
+    return Terminals(
+        Workspace(root), environment, decided=decided, exited=exited, started=started, ended=ended
+    )
 
 
 class Record:
@@ -57,7 +74,7 @@ async def terminals(tmp_path: Path, record: Record) -> AsyncIterator[Terminals]:
     (tmp_path / "repo" / "src").mkdir(parents=True)
     (tmp_path / "repo" / "out").symlink_to(tmp_path)
     environment = {"PATH": os.environ["PATH"], "GREETING": "hello"}
-    opened = Terminals(Workspace(tmp_path / "repo"), environment, started=record.started, ended=record.ended)
+    opened = terminals_of(tmp_path / "repo", record.started, record.ended, environment)
     yield opened
     await opened.close()
     assert record.groups == {}
@@ -299,7 +316,7 @@ async def test_a_command_that_cannot_be_recorded_is_ended(tmp_path: Path) -> Non
     async def ended(group: int) -> None:
         pass
 
-    terminals = Terminals(Workspace(tmp_path), dict(os.environ), started=started, ended=ended)
+    terminals = terminals_of(tmp_path, started, ended)
     with pytest.raises(StoreFailed):
         await terminals.create("sleep", ["600"])
     assert members(groups[0]) == []
@@ -315,7 +332,7 @@ async def test_a_create_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None
     async def ended(group: int) -> None:
         groups.put_nowait(group)
 
-    terminals = Terminals(Workspace(tmp_path), dict(os.environ), started=started, ended=ended)
+    terminals = terminals_of(tmp_path, started, ended)
     creating = asyncio.create_task(terminals.create("sleep", ["600"]))
     group = await groups.get()
     creating.cancel()
@@ -337,7 +354,7 @@ async def test_one_that_cannot_be_taken_off_the_record_does_not_keep_the_others(
         if group == groups[0]:
             raise StoreFailed("The store is full.")
 
-    terminals = Terminals(Workspace(tmp_path), dict(os.environ), started=started, ended=ended)
+    terminals = terminals_of(tmp_path, started, ended)
     for _ in range(3):
         await shell(terminals, "sleep 600")
     with pytest.raises(StoreFailed):

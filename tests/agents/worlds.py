@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from holdfast import Session, Store, Turn, TurnStatus
 from holdfast.agents.catalogue import AgentEntry, Catalogue
+from holdfast.agents.permissions import Decision
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.supervisor import Supervisor
 from holdfast.model.message import Message
@@ -52,6 +55,10 @@ class World:
         self.demo = AgentEntry(command=sys.executable, args=("-m", "holdfast.agents.demo", str(memory)))
         self.agents = {"demo": self.demo, **(agents or {})}
         self.repositories = Repositories(self.root)
+
+    def trust(self) -> None:
+        """Let the demo agent do all that it wants in its repository, without a question."""
+        self.agents["demo"] = msgspec.structs.replace(self.demo, permissions=Decision.ALLOW)
 
     def supervisor(self, **options: Any) -> Supervisor:
         return Supervisor(self.store, Catalogue(self.agents), self.repositories, box=self.box, **options)

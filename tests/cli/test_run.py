@@ -84,8 +84,11 @@ def test_a_session_goes_on_where_it_stopped(cli: Cli) -> None:
 def test_a_session_goes_on_in_its_repository_wherever_you_are(cli: Cli, tmp_path: Path) -> None:
     run(cli, "say one")
     kept = session_id(cli)
+    (tmp_path / "project" / "only-here.txt").write_text("here")
     cli.home = repository(tmp_path / "another")
-    assert cli("sessions", "resume", kept[-8:], "run pwd").stdout.endswith(f"It said: {tmp_path}/project \n")
+    assert (
+        "only-here.txt has 4 characters." in cli("sessions", "resume", kept[-8:], "read only-here.txt").stdout
+    )
     cli.home = tmp_path
     assert run(cli, "--session", kept[-8:], "say two").stdout == "two \n"
     assert cli("sessions", "fork", kept[-8:], "say three").stdout == "three \n"
@@ -255,7 +258,10 @@ def test_ctrl_c_cancels_the_turn_and_keeps_what_was_said(cli: Cli) -> None:
 
 
 def test_when_it_is_told_to_end_it_ends_the_agent_and_what_that_started(cli: Cli) -> None:
-    with cli.running("run", "--agent", "demo", "say heron\nrun echo $$ > pid; exec sleep 600") as process:
+    trusted = {"command": sys.executable, "args": ["-m", "holdfast.agents.demo"], "permissions": "allow"}
+    entry = "\n".join(f"{name} = {json.dumps(value)}" for name, value in trusted.items())
+    (cli.home / "holdfast.toml").write_text(f"[agents.trusted]\n{entry}\n")
+    with cli.running("run", "--agent", "trusted", "say heron\nrun echo $$ > pid; exec sleep 600") as process:
         while not (cli.home / "pid").exists() or not (cli.home / "pid").read_text():
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)

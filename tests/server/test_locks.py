@@ -402,19 +402,26 @@ def test_the_servers_own_file_is_for_its_owner_only(served: Served) -> None:
 
 
 @pytest.mark.usefixtures("process")
-async def test_without_authentication_the_server_listens_on_loopback_only(tmp_path: Path) -> None:
+async def test_without_authentication_the_server_listens_on_loopback_only_and_starts_no_agents(
+    tmp_path: Path,
+) -> None:
     served = Served(tmp_path, "--no-auth", "--host", "0.0.0.0")
     with pytest.raises(AssertionError, match="loopback only"):
         served.start()
     served.stop()
     served = Served(tmp_path, "--no-auth")
+    served.repository()
     served.start()
     try:
-        assert "whoever reaches this port" in served.printed
+        assert "anybody who reaches this port acts as you" in served.printed
         async with httpx2.AsyncClient(base_url=served.url) as anybody:
             assert (await anybody.get("/api/me")).json()["user"] == "local"
             hostile = await anybody.get("/api/me", headers={"Origin": "https://evil.example"})
             assert problem(hostile)["code"] == "cross_site"
+            (repo,) = (await anybody.post("/api/repos/scan")).json()["repos"]
+            refused = await anybody.post("/api/sessions", json={"repoId": repo["id"], "agent": "demo"})
+            assert (refused.status_code, problem(refused)["code"]) == (403, "starts_no_agents")
+            assert (await anybody.get("/api/sessions")).json()["total"] == 0
     finally:
         served.stop()
 

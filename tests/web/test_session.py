@@ -24,6 +24,7 @@ async def test_words_are_seen_while_they_are_said(page: Page) -> None:
 
 async def test_what_is_shown_live_is_what_a_reload_shows(page: Page) -> None:
     await begin(page, "Do it all.\nthink Hm.\nplan One; Two\nrun echo hello\nsay Some **bold** words")
+    await allow(page)
     await expect(said(page)).to_contain_text("Some bold words")
     await expect(page.get_by_role("link", name="Turn 1 ·")).not_to_contain_text("running")
     log = page.get_by_role("log")
@@ -87,6 +88,7 @@ async def test_a_prompt_given_meanwhile_waits_its_turn(page: Page) -> None:
 
 async def test_thoughts_are_folded_and_plans_show_their_progress(page: Page) -> None:
     await begin(page, "Think.\nthink The whole of the thought\nplan First; Second\nrun true\nsay ok")
+    await allow(page)
     await expect(said(page)).to_contain_text("ok")
     thought = page.locator("details.thought")
     await expect(thought).not_to_have_attribute("open", "")
@@ -99,6 +101,7 @@ async def test_thoughts_are_folded_and_plans_show_their_progress(page: Page) -> 
 
 async def test_a_command_shows_its_output_and_a_failure_its_exit_code(page: Page) -> None:
     await begin(page, "Run.\nrun printf '\\033[31mred\\033[0m plain'; exit 3")
+    await allow(page)
     tool = page.locator("details.tool")
     await expect(tool).to_contain_text("Exit code 3")
     await expect(tool.locator(".ansi-1")).to_have_text("red")
@@ -106,6 +109,7 @@ async def test_a_command_shows_its_output_and_a_failure_its_exit_code(page: Page
 
 async def test_what_a_command_writes_is_seen_while_it_runs(page: Page, served: Served) -> None:
     await begin(page, "Run.\nrun echo begun; while [ ! -e over ]; do sleep 0.01; done; echo over")
+    await allow(page)
     output = page.locator("details.tool .output")
     await expect(output).to_have_text("begun\n")
     (served.workspace / "atlas" / "over").touch()
@@ -369,6 +373,15 @@ async def begin(page: Page, text: str) -> None:
     await dialog.get_by_label("Prompt").fill(text)
     await dialog.get_by_role("button", name="Start").click()
     await expect(page.get_by_role("heading", name=text.split("\n")[0])).to_be_visible()
+
+
+async def allow(page: Page) -> None:
+    """Let the agent run the command that it asks for."""
+    await (
+        page.get_by_role("region", name="demo wants your permission")
+        .get_by_role("button", name="Allow")
+        .click()
+    )
 
 
 async def prompt(page: Page, text: str) -> None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
+from holdfast.agents.command import Command
 from holdfast.agents.elicitation import Form, Schema
 from holdfast.agents.labels import shown
 from holdfast.agents.permission_request import PermissionOption, PermissionRequest
-from holdfast.agents.permissions import Decision, Policy, ToolCall
+from holdfast.agents.permissions import Decision, Policy, Ruling, ToolCall, ToolKind
 from holdfast.agents.wire import INVALID_PARAMS, Refusal
 from holdfast.agents.workspace import Workspace
 from holdfast.errors import Conflict, HoldfastError
@@ -50,6 +52,9 @@ TRIES = 5
 """How often a form is put to a person whose answers do not fit."""
 
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+_ALLOW = PermissionOption(option_id="allow", name="Allow", kind="allow_once")
+_REJECT = PermissionOption(option_id="reject", name="Reject", kind="reject_once")
 
 _OUTCOMES = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
 
@@ -108,6 +113,8 @@ class Asking:
         self._noted = noted
         self._known = known
         self._open: set[asyncio.Task[Any]] = set()
+        self._granted: deque[Any] = deque(maxlen=MAX_OPEN)
+        """The inputs of tool calls that a person has allowed, and that have run no command yet."""
 
     @property
     def pending(self) -> int:
@@ -143,7 +150,71 @@ class Asking:
         option, said = await self._unless_cancelled(
             self._ask_permission(request), (None, {"reason": "the turn was cancelled"})
         )
+        if option is not None and option.outcome == "allowed":
+            self._granted.append(request.tool_call.get("rawInput"))
         return await self._permitted(option, detail | said)
+
+    async def command(self, command: Command) -> None:
+        """Decide whether a command may run, as a permission is decided; `Refusal` when it may not.
+
+        What a person has allowed by answering a request runs once without being asked again.
+        """
+        root, detail = self._workspace.root, self._detail(command)
+        granted = [each for each in self._granted if command.is_what_was_shown(each, root)]
+        ruling = self._policy.decide(command.call)
+        if ruling.decision is Decision.DENY:
+            await self._audit("agent.command", "denied", detail | {"rule": ruling.by})
+            raise _not_allowed(ruling)
+        if granted:
+            self._granted.remove(granted[0])
+            await self._audit("agent.command", "allowed", detail | {"rule": "a person has allowed it"})
+        elif ruling.decision is Decision.ALLOW:
+            await self._audit("agent.command", "allowed", detail | {"rule": ruling.by})
+        else:
+            await self._agreed("agent.command", command.request(root), detail)
+
+    async def exited(self, command: Command, code: int) -> None:
+        """Put on record how a command ended."""
+        await self._audit("agent.command", "exited", self._detail(command) | {"exit_code": code})
+
+    async def write(self, path: str, content: str) -> None:
+        """Decide whether a file may be written that can make git run programs; `Refusal` when it may not.
+
+        A policy can refuse it. To allow it takes a person.
+        """
+        request = {
+            "title": f"Write {path}",
+            "kind": ToolKind.EDIT.value,
+            "locations": [{"path": path}],
+            "content": [{"type": "diff", "path": path, "newText": content}],
+        }
+        ruling = self._policy.decide(await asyncio.to_thread(ToolCall.of, request, self._workspace))
+        detail = {"tool": request["title"], "paths": [path]}
+        if ruling.decision is Decision.DENY:
+            await self._audit("agent.permission", "denied", detail | {"rule": ruling.by})
+            raise _not_allowed(ruling)
+        await self._agreed("agent.permission", request, detail)
+
+    async def _agreed(self, action: str, tool_call: dict[str, Any], detail: dict[str, Any]) -> None:
+        """Return when a person allows it, and put on record what they said."""
+        request = PermissionRequest(tool_call=tool_call, options=(_ALLOW, _REJECT))
+        option, said = await self._unless_cancelled(
+            self._ask_permission(request), (None, {"reason": "the turn was cancelled"})
+        )
+        await self._audit(action, option.outcome if option else "cancelled", detail | said)
+        if option is not _ALLOW:
+            raise Refusal(
+                INVALID_PARAMS, f"It was not allowed: {said.get('reason') or 'a person refused it'}."
+            )
+
+    def _detail(self, command: Command) -> dict[str, Any]:
+        return {
+            "command": [shown(word) for word in command.line],
+            "variables": {shown(name): shown(value) for name, value in command.variables.items()},
+            "directory": str(command.directory),
+            "repository": str(self._workspace.root),
+            "agent": self._agent,
+        }
 
     async def elicitation(self, params: msgspec.Raw) -> dict[str, Any]:
         """The result of `elicitation/create`."""
@@ -163,6 +234,10 @@ class Asking:
         detail = {"message": shown(request.message), "mode": request.mode}
         await self._audit("agent.elicitation", _OUTCOMES[result["action"]], detail | said)
         return result
+
+    def forget_granted(self) -> None:
+        """The turn has ended: what was allowed in it and has not run needs to be asked again."""
+        self._granted.clear()
 
     # Permissions
 
@@ -290,6 +365,10 @@ class Asking:
         finally:
             self._open.discard(task)
         return cancelled if task.cancelled() else task.result()
+
+
+def _not_allowed(ruling: Ruling) -> Refusal:
+    return Refusal(INVALID_PARAMS, f"The person's policy does not allow it ({ruling.by}).")
 
 
 def _chosen(settled: QuestionSet) -> str | None:

@@ -335,11 +335,15 @@ class _Turn:
 
     async def _run(self, command: str) -> None:
         call = self._agent.next_call()
-        terminal = (
-            await self._request(
-                "terminal/create", command="sh", args=["-c", command], cwd=str(self._workspace)
+        line = {"command": "sh", "args": ["-c", command], "cwd": str(self._workspace)}
+        try:
+            terminal = (await self._request("terminal/create", **line))["terminalId"]
+        except AgentError as error:
+            await self._tool(
+                call, title=command, kind="execute", status="failed", rawOutput={"error": str(error)}
             )
-        )["terminalId"]
+            await self._say("Then I leave it.")
+            return
         shown = [{"type": "terminal", "terminalId": terminal}]
         await self._tool(call, title=command, kind="execute", status="in_progress", content=shown)
         ended = await self._request("terminal/wait_for_exit", terminalId=terminal)

@@ -383,6 +383,7 @@ class LiveAgent:
                 log.error("session %s: turn %s: %s", self.session_id, turn.id, error)
                 await self._fail(turn, str(error))
             self._turns.popleft()
+            self._services.asking.forget_granted()
             if self._tell_turn_ended is not None:
                 self._tell_turn_ended(self)
             if self._ending is not None:

@@ -19,13 +19,16 @@ def open_repositories(settings: Settings) -> Repositories:
     return Repositories(settings.workspace.root, depth=settings.workspace.depth)
 
 
-def open_supervisor(settings: Settings, store: Store, box: QuestionBox | None) -> Supervisor:
+def open_supervisor(
+    settings: Settings, store: Store, box: QuestionBox | None, *, starts_agents: bool = True
+) -> Supervisor:
     """To be entered, and left before the store is closed."""
     return Supervisor(
         store,
         Catalogue.from_settings(settings.agents),
         open_repositories(settings),
         box=box,
+        starts_agents=starts_agents,
         limit=settings.workspace.max_sessions,
         limits=Limits(idle=settings.workspace.idle_minutes * 60),
         providers=settings.providers,

@@ -77,8 +77,10 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     def question(self, agent: str) -> Question:
         """Says all that a person must know to decide, for places where only the question is shown."""
         lines = [f"{agent} asks for permission: {self.title}"]
-        if (command := self._command()) and command != self.title.strip(QUOTES):
+        if (command := self._given("command")) not in ("", self.title, self.title.strip(QUOTES)):
             lines.append(f"Command: {command}")
+        if directory := self._given("cwd"):
+            lines.append(f"Directory: {directory}")
         named = {word.strip(QUOTES) for word in self.title.split()}
         if paths := [path for path in self.paths if path not in named]:
             lines.append(f"Files: {', '.join(paths)}")
@@ -99,9 +101,10 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     def _first(self, kinds: tuple[str, ...]) -> PermissionOption | None:
         return next((option for kind in kinds for option in self.options if option.kind == kind), None)
 
-    def _command(self) -> str:
+    def _given(self, name: str) -> str:
+        """An input of the tool, as it would be typed; empty when there is none."""
         given = self.tool_call.get("rawInput")
-        command = given.get("command") if isinstance(given, Mapping) else None
-        if isinstance(command, list | tuple):
-            return shown(shlex.join(map(str, command)))
-        return shown(command) if isinstance(command, str) else ""
+        value = given.get(name) if isinstance(given, Mapping) else None
+        if isinstance(value, list | tuple):
+            return shown(shlex.join(map(str, value)))
+        return shown(value) if isinstance(value, str) else ""

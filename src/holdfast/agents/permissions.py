@@ -1,12 +1,16 @@
 """What an agent may do without a person being asked: a default, and rules that come before it.
 
-A rule names a kind of tool, a path, or both. Paths are patterns relative to the workspace, in
-which `*` stays within a name and `**` stands for any number of directories. They are compared
+A rule names a kind of tool, a path, a command, or several of them. Paths are patterns relative to the
+workspace, in which `*` stays within a name and `**` stands for any number of directories. They are compared
 with real paths, links and `..` resolved, so no detour leads around a rule.
+
+The command of a rule is compared word by word with what runs: `git log *` allows `git log -3`, and never
+`git log -3; rm x`, which is a text for a shell. No rule allows such a text: its first words tell nothing.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -20,6 +24,9 @@ from holdfast.errors import HoldfastError
 
 MAX_PATH = 4096
 """The longest path that is judged: that of no file is longer."""
+
+
+SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "zsh"})
 
 
 class Decision(StrEnum):
@@ -52,21 +59,34 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     decision: Decision
     kind: ToolKind | None = None
     path: str | None = None
+    command: str | None = None
+    """The words that a command begins with. In a word, `*` stands for anything; as the last one, for all
+    words that follow, if any."""
 
     def __post_init__(self) -> None:
-        if self.kind is None and self.path is None:
-            raise ValueError("a rule needs a kind, a path, or both")
+        if self.kind is None and self.path is None and self.command is None:
+            raise ValueError("a rule needs a kind, a path or a command")
+        if self.command is not None and not self.words:
+            raise ValueError(f"the command {self.command!r} of a rule has no words, or an open quote")
         if self.path is not None and not _is_pattern(self.path):
             raise ValueError(
                 f"the path {self.path!r} of a rule must be relative to the workspace, without .."
             )
 
     def __str__(self) -> str:
-        parts = (self.decision, self.kind, self.path)
+        parts = (self.decision, self.kind, self.path, self.command)
         return " ".join(part for part in parts if part is not None)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return split(self.command or "")
 
     def applies(self, call: ToolCall) -> bool:
         if self.kind is not None and self.kind is not call.kind:
+            return False
+        if self.decision is Decision.ALLOW and call.text_for_a_shell is not None:
+            return False
+        if self.command is not None and not self._names_its_command(call):
             return False
         if self.path is None:
             return True
@@ -74,20 +94,45 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         matches = [path is not None and _matches(path.parts, pattern) for path in call.paths]
         return bool(matches) and (all if self.decision is Decision.ALLOW else any)(matches)
 
+    def _names_its_command(self, call: ToolCall) -> bool:
+        if call.text_for_a_shell is None:
+            return _begins(call.command, self.words)
+        # A text for a shell holds any number of commands: to ask or to deny, one place in it is enough.
+        said = split(call.text_for_a_shell) or tuple(call.text_for_a_shell.split())
+        return any(_begins(said[place:], self.words) for place in range(len(said)))
+
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """What rules look at: the kind, and the places that the call names."""
+    """What rules look at: the kind, the places that the call names, and the command that it runs."""
 
     kind: ToolKind
     paths: tuple[PurePosixPath | None, ...]
     """Relative to the workspace; None for one that is outside, or cannot be judged."""
+    command: tuple[str, ...] = ()
+    """The program and its arguments, where the call is known to run exactly these."""
+    text_for_a_shell: str | None = None
+    """What a shell is told to run, if that is what the call does."""
 
     @classmethod
     def of(cls, call: Mapping[str, Any], workspace: Workspace) -> ToolCall:
-        """A tool call of the protocol, with its locations and the files of its diffs."""
+        """A tool call of the protocol, with its locations, the files of its diffs, and its command."""
+        given = call.get("rawInput")
+        command = given.get("command") if isinstance(given, Mapping) else None
+        args = given.get("args") if isinstance(given, Mapping) else None
+        line: tuple[str, ...] = ()
+        if isinstance(command, list | tuple):
+            line = tuple(map(str, command))
+        elif isinstance(command, str):
+            rest = args if isinstance(args, list | tuple) else ()
+            line = (command, *map(str, rest)) if rest else split(command)
+        text = text_for_a_shell(line)
+        if isinstance(command, str) and not args and shlex.join(line) != command:
+            text = command  # a shell would see more in it than a program and its arguments
         return cls(
             kind=_kind(call.get("kind")),
             paths=tuple(_relative(path, workspace) for path in named_paths(call)),
+            command=line,
+            text_for_a_shell=text,
         )
 
     @property
@@ -125,6 +170,29 @@ def named_paths(call: Mapping[str, Any]) -> list[Any]:
     if isinstance(content, list | tuple):
         places += [block for block in content if isinstance(block, dict) and block.get("type") == "diff"]
     return [place.get("path") if isinstance(place, dict) else None for place in places]
+
+
+def text_for_a_shell(line: Sequence[str]) -> str | None:
+    """What a shell is told to run, if that is what a command does."""
+    is_shell = bool(line) and PurePosixPath(line[0]).name in SHELLS
+    return line[2] if is_shell and len(line) > 2 and line[1] in ("-c", "-lc") else None
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The words of a command as a shell would see them; none of a text that is not complete."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return ()
+
+
+def _begins(command: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a command has these words, and no others unless the last one of them is `*`."""
+    open_end = words[-1:] == ("*",)
+    fixed = words[:-1] if open_end else words
+    if len(command) < len(fixed) or (len(command) > len(fixed) and not open_end):
+        return False
+    return all(fnmatchcase(word, pattern) for word, pattern in zip(command, fixed, strict=False))
 
 
 def _kind(kind: Any) -> ToolKind:

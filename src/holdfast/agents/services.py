@@ -74,6 +74,8 @@ class Services:
                 return {"content": text}
             case "fs/write_text_file":
                 write = _write(params)
+                if await asyncio.to_thread(self._workspace.is_of_git, write.path):
+                    await self.asking.write(write.path, write.content)
                 await asyncio.to_thread(self._workspace.write_text, write.path, write.content)
                 return {}
             case "terminal/create":

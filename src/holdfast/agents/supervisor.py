@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.agents.asking import Asking
 from holdfast.agents.catalogue import AgentEntry, Catalogue
+from holdfast.agents.command import Command
 from holdfast.agents.live import AgentNotRunning, AgentSilent, AnswerNotUnderstood, Limits, LiveAgent
 from holdfast.agents.primer import make_primer
 from holdfast.agents.process import KILL_SECONDS, SESSION_MARK, AgentProcess, sweep
-from holdfast.agents.recorder import Recorder
+from holdfast.agents.recorder import Recorder, until_stored
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.services import Services
 from holdfast.agents.session_files import kept
@@ -79,6 +80,19 @@ class StartFailed(HoldfastError):
     status = 502
 
 
+class StartsNoAgents(HoldfastError):
+    """Anybody who reaches this server could start a program: it does not ask who they are."""
+
+    code = "starts_no_agents"
+    status = 403
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This server was started with --no-auth and starts no agents, since an agent could then start "
+            "others. Start it without --no-auth."
+        )
+
+
 class ServedElsewhere(Conflict):
     code = "served_elsewhere"
 
@@ -96,6 +110,7 @@ class Supervisor:
         repositories: Repositories,
         *,
         box: QuestionBox | None = None,
+        starts_agents: bool = True,
         limit: int = MAX_SESSIONS,
         limits: Limits | None = None,
         mcp: bool = True,
@@ -104,6 +119,7 @@ class Supervisor:
         self.catalogue = catalogue
         self.repositories = repositories
         self.limit = limit
+        self._starts_agents = starts_agents
         self._store = store.as_system()
         self._box = box
         self._limits = limits or Limits()
@@ -286,6 +302,8 @@ class Supervisor:
     @contextmanager
     def _place(self) -> Iterator[None]:
         """A place among the running agents, while one is being started."""
+        if not self._starts_agents:
+            raise StartsNoAgents
         self._require_open()
         if len(self._agents) + len(self._starting) >= self.limit:
             log.warning("all %d places for agents are taken", self.limit)
@@ -363,9 +381,6 @@ class Supervisor:
         async def started(group: int, at: float) -> None:
             await self._store.record_process(session.id, group, at)
 
-        terminals = Terminals(
-            workspace, _environment(session, entry), started=started, ended=self._store.forget_process
-        )
         asking = Asking(
             self._box,
             agent=session.agent,
@@ -375,6 +390,18 @@ class Supervisor:
             audit=audit,
             noted=recorder.question,
             known=recorder.known,
+        )
+
+        async def exited(command: Command, code: int) -> None:
+            await until_stored(lambda: asking.exited(command, code), session.id)
+
+        terminals = Terminals(
+            workspace,
+            _environment(session, entry),
+            decided=asking.command,
+            exited=exited,
+            started=started,
+            ended=self._store.forget_process,
         )
         return recorder, Services(workspace, terminals, asking, recorder, audit)
 

@@ -11,17 +11,16 @@ import asyncio
 import codecs
 import fcntl
 import os
-import shlex
 import signal
 import struct
 import subprocess
 import termios
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
+from holdfast.agents.command import Command, EnvVariable
 from holdfast.agents.process import KILL_SECONDS, exit_code, start_time, sweep
 from holdfast.agents.workspace import Workspace
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -31,8 +30,6 @@ LIMIT = 16
 
 OUTPUT_KEPT = 1024 * 1024
 """How many bytes of the end of an output are kept, at most and when the agent does not say."""
-
-SHELL = "/bin/sh"
 
 _SIGNAL_NAMES = {sign.value: sign.name for sign in signal.Signals}
 
@@ -46,17 +43,10 @@ class TooManyTerminals(Conflict):
         super().__init__(f"{LIMIT} terminals are in use, which is the limit; release one first.")
 
 
-class EnvVariable(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def value(self) -> str: ...
-
-
 class Terminals:
     """The terminals of one session.
 
+    `decided` returns when a command may run, and raises when it may not; `exited` is told its exit code.
     `started` is told a command's process group and start time before the agent hears of it, and
     `ended` the group when nothing of it is left, so that a crash of ours leaves nothing unswept.
     """
@@ -66,14 +56,19 @@ class Terminals:
         workspace: Workspace,
         environment: Mapping[str, str],
         *,
+        decided: Callable[[Command], Awaitable[None]],
+        exited: Callable[[Command, int], Awaitable[None]],
         started: Callable[[int, float], Awaitable[None]],
         ended: Callable[[int], Awaitable[None]],
     ) -> None:
         self._workspace = workspace
         self._environment = dict(environment)
+        self._decided = decided
+        self._exited = exited
         self._started = started
         self._ended = ended
         self._terminals: dict[str, _Terminal] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def create(
@@ -84,21 +79,17 @@ class Terminals:
         cwd: str | None = None,
         output_byte_limit: int | None = None,
     ) -> str:
-        """Run a command; the id of its terminal.
-
-        Some agents send a whole line for a shell as the command, without arguments, and get a shell.
-        """
-        line = _checked_line(command, args)
-        environment = self._environment | _checked_variables(env)
+        """Run a command; the id of its terminal."""
         kept = OUTPUT_KEPT if output_byte_limit is None else min(output_byte_limit, OUTPUT_KEPT)
         if kept < 0:
             raise InvalidInput("The output byte limit must not be negative.")
-        directory = await asyncio.to_thread(self._directory, cwd)
-        if self._closed:
-            raise Conflict("The session ends, and runs no more commands.")
-        if len(self._terminals) >= LIMIT:
-            raise TooManyTerminals
-        process = _spawn(line, directory, environment)
+        asked = await asyncio.to_thread(
+            Command.of, self._workspace, self._environment, command, args, env, cwd
+        )
+        self._require_room()
+        await self._decided(asked)
+        self._require_room()
+        process = _spawn(asked, self._environment)
         terminal = _Terminal(process, kept)
         self._terminals[terminal.id] = terminal
         try:
@@ -108,6 +99,10 @@ class Terminals:
         except BaseException:
             await self._release(terminal)
             raise
+        finally:
+            telling = asyncio.create_task(self._tell(asked, terminal))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
         return terminal.id
 
     def output(self, terminal_id: str) -> dict[str, Any]:
@@ -132,9 +127,23 @@ class Terminals:
         """End all commands, side by side. No other can be started after that."""
         self._closed = True
         releases = map(self._release, list(self._terminals.values()))
-        for outcome in await asyncio.gather(*releases, return_exceptions=True):
+        outcomes = await asyncio.gather(*releases, return_exceptions=True)
+        for telling in await _late(self._telling):  # the system cannot end it, or nothing can be stored
+            telling.cancel()
+        for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+    def _require_room(self) -> None:
+        if self._closed:
+            raise Conflict("The session ends, and runs no more commands.")
+        if len(self._terminals) >= LIMIT:
+            raise TooManyTerminals
+
+    async def _tell(self, command: Command, terminal: _Terminal) -> None:
+        """Tell how a command ended, whether or not the agent wants to know."""
+        code = await asyncio.shield(terminal.exited)
+        await self._exited(command, code)
 
     async def _release(self, terminal: _Terminal) -> None:
         try:
@@ -154,11 +163,10 @@ class Terminals:
             raise NotFound(f"There is no terminal {terminal_id!r}; it was released, or never created.")
         return self._terminals[terminal_id]
 
-    def _directory(self, cwd: str | None) -> Path:
-        directory = self._workspace.confined(cwd or ".")
-        if not directory.is_dir():
-            raise NotFound(f"There is no directory {cwd}.")
-        return directory
+
+async def _late(tasks: Collection[asyncio.Task[None]]) -> Collection[asyncio.Task[None]]:
+    """Those that have not ended in time."""
+    return (await asyncio.wait(tasks, timeout=KILL_SECONDS))[1] if tasks else ()
 
 
 class _Terminal:
@@ -237,58 +245,23 @@ class _Output(asyncio.Protocol):
             self._truncated = True
 
 
-def _spawn(line: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(command: Command, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     try:
-        return _popen(line, cwd, environment)
-    except FileNotFoundError:
-        if len(line) > 1 or shlex.quote(line[0]) == line[0]:  # nothing in it that only a shell understands
-            raise InvalidInput(
-                f"The command {line[0]!r} was not found; give its path, or a program that is in PATH."
-            ) from None
-        return _popen((SHELL, "-c", line[0]), cwd, environment)
+        return subprocess.Popen(
+            command.line,
+            cwd=command.directory,
+            env={**environment, **command.variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            bufsize=0,
+        )
     except OSError as error:
-        raise InvalidInput(f"The command {line[0]!r} cannot be run: {error.strerror}.") from None
-
-
-def _popen(line: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        line,
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        bufsize=0,
-    )
+        raise InvalidInput(f"The command {command.line[0]!r} cannot be run: {error.strerror}.") from None
 
 
 def _exit_status(code: int) -> dict[str, Any]:
     if code < 0:
         return {"exitCode": None, "signal": _SIGNAL_NAMES.get(-code, str(-code))}
     return {"exitCode": code, "signal": None}
-
-
-def _checked_line(command: str, args: Sequence[str]) -> Sequence[str]:
-    if not command:
-        raise InvalidInput("A terminal needs a command.")
-    return tuple(_passable(part, "command") for part in (command, *args))
-
-
-def _checked_variables(env: Sequence[EnvVariable]) -> dict[str, str]:
-    for variable in env:
-        if not variable.name or "=" in variable.name:
-            raise InvalidInput(f"{variable.name!r} cannot be the name of an environment variable.")
-    return {_passable(each.name, "environment"): _passable(each.value, "environment") for each in env}
-
-
-def _passable(text: str, what: str) -> str:
-    """`text`, if a program can be given it."""
-    try:
-        if b"\0" not in os.fsencode(text):
-            return text
-    except UnicodeEncodeError:
-        pass
-    raise InvalidInput(
-        f"The {what} contains a NUL or half of a surrogate pair, which no program can be given."
-    )

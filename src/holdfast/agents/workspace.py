@@ -15,6 +15,8 @@ from pathlib import Path
 
 from holdfast.errors import AccessDenied, InvalidInput, NotFound
 
+GIT_NAMES = frozenset({".git", ".gitmodules"})
+
 MAX_FILE = 16 * 1024 * 1024
 """The largest file that is read or written for an agent."""
 
@@ -42,6 +44,11 @@ class Workspace:
         if real != self.root and self.root not in real.parents:
             raise OutsideWorkspace(path, self.root)
         return real
+
+    def is_of_git(self, path: str) -> bool:
+        """Whether a path leads into what git believes: its settings name programs, and its hooks are some."""
+        parts = self.confined(path).relative_to(self.root).parts
+        return any(part.casefold() in GIT_NAMES for part in parts)
 
     def read_text(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """The text of a file: all of it, or `limit` lines from `line`, counted from 1."""

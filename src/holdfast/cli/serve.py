@@ -36,7 +36,9 @@ def serve(
     ] = None,
     no_auth: Annotated[
         bool,
-        typer.Option("--no-auth", help="Ask nobody who they are: loopback only, for trying only."),
+        typer.Option(
+            "--no-auth", help="Ask nobody who they are: on loopback only, without agents, for trying only."
+        ),
     ] = False,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on is logged.")] = LogLevel.WARNING,
 ) -> None:
@@ -66,7 +68,7 @@ async def _announce(started: Started) -> None:
     if started.sign_in is not None:
         typer.echo(f"Open it signed in (once):  {started.sign_in}")
     else:
-        typer.echo("Nobody has to sign in: whoever reaches this port can run agents as you.")
+        typer.echo("Nobody has to sign in: anybody who reaches this port acts as you. No agents are started.")
     typer.echo(f"Store:         {without_password(parts.settings.store_url)}")
     typer.echo(f"Agents:        {', '.join(installed)}")
     typer.echo(f"Repositories:  {len(repos)} under {parts.settings.workspace.root.absolute()}")

@@ -52,7 +52,7 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
     async with (
         await open_retrieval(settings) as retrieval,
         open_store(settings.store_url, durability=settings.durability, counter=counter) as store,
-        open_supervisor(settings, store, box) as supervisor,
+        open_supervisor(settings, store, box, starts_agents=auth) as supervisor,
         open_orchestrator(settings, store, blobs, retrieval) as orchestrator,
     ):
         inbox = Inbox(box)

@@ -52,8 +52,8 @@ async def serve(settings: Settings, *, auth: bool = True, announce: Announce) ->
     """Serve until the process is told to stop. `announce` is called when requests are answered."""
     if not auth and not _is_loopback(settings.server.host):
         raise InvalidInput(
-            "Without authentication the server listens on loopback only, since whoever reaches the port can "
-            "run agents. Leave --no-auth out, or --host."
+            "Without authentication the server listens on loopback only, since anybody who reaches the port "
+            "acts as you. Leave --no-auth out, or --host."
         )
     with (
         only_server(settings.data_dir),
