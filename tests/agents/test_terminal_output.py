@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast import Session, ToolContent
+from holdfast.agents.permissions import Decision
 from holdfast.agents.recorder import PRINTED_LENGTH
 from tests.agents.hostile import facing
 from tests.agents.worlds import World
@@ -39,7 +40,7 @@ ask(2, "terminal/wait_for_exit", terminal)
 update("tool_call_update", toolCallId="call", status="failed")
 ask(3, "terminal/release", terminal)
 done()"""
-    async with facing(world, go, at_start=SHOW) as (supervisor, session):
+    async with facing(world, go, at_start=SHOW, permissions=Decision.ALLOW) as (supervisor, session):
         await world.ask(supervisor, session, "go")
         part = await shown(world, session)
     assert part["output"] == "one\ntwo\n"
@@ -52,7 +53,7 @@ terminal = show(1, "echo begun; while [ ! -e end ]; do sleep 0.01; done; echo ov
 ask(2, "terminal/wait_for_exit", terminal)
 update("tool_call_update", toolCallId="call", status="completed")
 done()"""
-    async with facing(world, go, at_start=SHOW) as (supervisor, session):
+    async with facing(world, go, at_start=SHOW, permissions=Decision.ALLOW) as (supervisor, session):
         turn = await supervisor.prompt(world.store, session.id, "go")
 
         async def is_begun() -> bool:
@@ -72,7 +73,7 @@ while not os.path.exists("written"): time.sleep(0.01)
 ask(2, "terminal/release", terminal)
 update("tool_call_update", toolCallId="call", status="completed")
 done()"""
-    async with facing(world, go, at_start=SHOW) as (supervisor, session):
+    async with facing(world, go, at_start=SHOW, permissions=Decision.ALLOW) as (supervisor, session):
         await world.ask(supervisor, session, "go")
         part = await shown(world, session)
     assert part["output"].endswith("xend\n")
