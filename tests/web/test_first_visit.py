@@ -3,6 +3,7 @@
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.server.servers import Served
+from tests.web.test_session import allow
 from tests.web.visitors import DESK, Visitor, visiting
 
 
@@ -91,6 +92,7 @@ async def test_a_suggestion_that_is_clicked_twice_is_sent_once(own_server: Serve
         page = await visitor.open()
         await page.get_by_role("button", name="Start a demo session").click()
         await page.get_by_role("button", name="Run a command").dblclick()
+        await allow(page)
         await expect(page.get_by_role("article", name="Agent").last).to_contain_text("what the repository")
         assert [each for each in visitor.requests if each.endswith("/prompt")] == [
             f"/api/sessions/{page.url.split('/')[-1]}/prompt"

@@ -139,7 +139,7 @@ async def test_of_a_long_list_only_what_is_near_is_on_the_page(visitor: Visitor,
     for number in range(300):
         await store.create_session(NewSession(agent="knot", title=f"Knot {number}"))
     page = await visitor.open("?agent=knot")
-    await expect(rows(page).first).to_contain_text("Knot 299")
+    await expect(rows(page).first).to_contain_text(re.compile(r"Knot 29\d"))  # some began in one millisecond
     for number in range(260, -1, -20):
         await rows(page).filter(has_text=re.compile(rf"Knot {number}(?!\d)")).scroll_into_view_if_needed()
     await expect(page.get_by_role("link", name="Knot 0 ")).to_be_in_viewport()

@@ -16,7 +16,7 @@ export const SUGGESTIONS = [
   },
   {
     label: "Run a command",
-    sentence: "Its output is shown as it came, in a terminal.",
+    sentence: "You are asked first. Its output is shown as it came, in a terminal.",
     prompt: lines(
       "What is in this repository?",
       "run git status --short --branch && ls -la",
