@@ -92,7 +92,7 @@ decision = "allow"
         ('[agents.x]\ncommand = "a"\npermissions = "maybe"', "Invalid enum value 'maybe'"),
         (
             '[agents.x]\ncommand = "a"\n[[agents.x.rules]]\ndecision = "allow"',
-            "a rule needs a kind, a path, or both",
+            "a rule needs a kind, a path or a command",
         ),
     ],
 )
