@@ -75,6 +75,7 @@ async def outcome(asking: Asking, each: Command) -> str:
         # A text for a shell may do anything: no rule allows it, and its words can still be forbidden.
         ((rule("allow", kind="execute"),), ("sh", "-c", "ls"), False),
         ((rule("allow", command="sh *"),), ("/bin/sh", "-c", "ls"), False),
+        ((rule("allow", kind="execute"),), ("bash", "--norc", "-ec", "ls"), False),
         ((rule("allow", command="ls *"),), ("ls; rm -r src",), False),
         ((rule("deny", command="rm *"), rule("allow", command="ls *")), ("rm", "x"), False),
     ],
@@ -103,6 +104,13 @@ async def test_what_is_denied_is_denied_in_a_shell_too(people: People, line: tup
     said = "The person's policy does not allow it (rule 1: deny rm *)."
     assert await outcome(asking, command(people, *line)) == said
     assert await outcome(asking, command(people, "ls")) == "runs"
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "GIT_EXTERNAL_DIFF"])
+async def test_no_rule_allows_a_command_with_variables_of_its_own(people: People, name: str) -> None:
+    asking = people.asking(policy(rule("allow", command="ls *")), nobody=True)
+    assert await outcome(asking, command(people, "ls", env={name: "/bin"})) != "runs"
+    assert await outcome(asking, command(people, "ls", env={"NO_COLOR": "1"})) == "runs"
 
 
 async def test_a_person_sees_the_whole_command_and_it_runs_once(people: People) -> None:

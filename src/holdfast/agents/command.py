@@ -60,9 +60,8 @@ class Command(msgspec.Struct, frozen=True):
         if not directory.is_dir():
             raise NotFound(f"There is no directory {cwd}.")
         if not _is_there(line[0], directory, {**environment, **variables}.get("PATH")):
-            if (
-                len(line) > 1 or shlex.quote(line[0]) == line[0]
-            ):  # nothing in it that only a shell understands
+            is_plain = shlex.quote(line[0]) == line[0]  # nothing in it that only a shell understands
+            if len(line) > 1 or is_plain:
                 raise InvalidInput(
                     f"The command {line[0]!r} was not found; give its path, or a program that is in PATH."
                 )
@@ -81,8 +80,12 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def call(self) -> ToolCall:
-        """What rules look at. It has no path: where a command is started says nothing of what it touches."""
-        return ToolCall(ToolKind.EXECUTE, (), self.line, text_for_a_shell(self.line))
+        """What rules look at. It has no path: where a command is started says nothing of what it touches.
+
+        With variables such as PATH, its words tell as little as a text for a shell: no rule allows it.
+        """
+        text = text_for_a_shell(self.line) or (self.shown if self.telling_variables else None)
+        return ToolCall(ToolKind.EXECUTE, (), self.line, text)
 
     def request(self, root: Path) -> dict[str, Any]:
         """The tool call that a person is shown."""
@@ -103,7 +106,8 @@ class Command(msgspec.Struct, frozen=True):
             return tuple(command) == self.line
         if isinstance(args, list | tuple):
             return (command, *args) == self.line
-        typed = text_for_a_shell(self.line) if len(self.line) == 3 else None
+        is_typed = len(self.line) == 3 and self.line[1] in ("-c", "-lc")
+        typed = text_for_a_shell(self.line) if is_typed else None
         return isinstance(command, str) and command in (shlex.join(self.line), typed)
 
 

@@ -174,8 +174,11 @@ def named_paths(call: Mapping[str, Any]) -> list[Any]:
 
 def text_for_a_shell(line: Sequence[str]) -> str | None:
     """What a shell is told to run, if that is what a command does."""
-    is_shell = bool(line) and PurePosixPath(line[0]).name in SHELLS
-    return line[2] if is_shell and len(line) > 2 and line[1] in ("-c", "-lc") else None
+    if not line or PurePosixPath(line[0]).name not in SHELLS:
+        return None
+    options = (n for n, word in enumerate(line[1:-1], 1) if word[:1] == "-" != word[1:2] and "c" in word)
+    place = next(options, None)
+    return None if place is None else line[place + 1]
 
 
 def split(text: str) -> tuple[str, ...]:
