@@ -41,6 +41,11 @@ BODIES: list[tuple[str, bytes, str, int]] = [
         ("/api/me?verbose=1", None, "verbose: there is nothing of this name here."),
         ("/api/sessions/x/messages", None, "id: it is not an id, which is 32 hexadecimal digits"),
         ("/api/sessions?agent=a%00b", None, "agent: it must not contain a NUL character."),
+        (
+            "/api/questions/7128f21c-90a2-400d-a12e-3363636206d4/answer",
+            '{"answers": [{"questionIndex": 0, "customText": "a\\u0000b"}]}',
+            "answers.0.customText: it must not contain a NUL character.",
+        ),
         ("/api/repos", "{", "The body is not JSON: it goes wrong at character 1."),
         ("/api/repos", "{}", "name: it is missing."),
     ],

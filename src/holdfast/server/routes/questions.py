@@ -17,6 +17,7 @@ from holdfast.server.routes.common import (
     CallerOf,
     PartsOf,
     Query,
+    Text,
     View,
     answers,
     integral,
@@ -47,9 +48,9 @@ class Listing(Query):
 
 class GivenAnswer(Body):
     question_index: Annotated[int, Field(ge=0, le=1000, examples=[0]), BeforeValidator(integral)]
-    selected_option: Annotated[str | None, Field(examples=["Yes"])] = None
-    selected_options: list[str] | None = None
-    custom_text: str | None = None
+    selected_option: Annotated[Text | None, Field(examples=["Yes"])] = None
+    selected_options: list[Text] | None = None
+    custom_text: Text | None = None
 
 
 class Answers(Body):
@@ -60,7 +61,7 @@ class Answers(Body):
 
 
 class Rejection(Body):
-    reason: str | None = None
+    reason: Text | None = None
 
 
 @router.get("", responses=answers(shapes.QuestionSets))
