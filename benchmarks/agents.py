@@ -26,6 +26,8 @@ from benchmarks.measure import Meter, Result, Run, Spread, Suite, microseconds
 from holdfast import Role, Session, Store, open_store
 from holdfast.agents.catalogue import AgentEntry, Catalogue
 from holdfast.agents.repositories import Repositories
+from holdfast.agents.sandbox import Kind, Sandboxes
+from holdfast.agents.sandbox.kinds import tools
 from holdfast.agents.supervisor import Supervisor
 from holdfast.model.ids import RepoId
 from holdfast.model.records import Repo
@@ -260,9 +262,50 @@ async def start(run: Run) -> list[Result]:
     ]
 
 
+async def confined(run: Run) -> list[Result]:
+    """Sandbox: a program that does nothing, started in each kind of sandbox and without one."""
+    made_by = await tools()
+    repository = run.directory / "repository"
+    git = await asyncio.create_subprocess_exec("git", "init", "--quiet", str(repository))
+    await git.wait()
+    entry = AgentEntry(command="true")
+    kinds = [kind for kind in Kind if made_by.only(kind).best is kind]
+
+    def contender(kind: Kind) -> Callable[[], Awaitable[float]]:
+        sandboxes = Sandboxes(run.directory / kind, made_by=made_by.only(kind))
+
+        async def once() -> float:
+            begin = time.perf_counter()
+            sandbox = await sandboxes.open(entry, repository, entry.environment(), owner=("true", "local"))
+            start = sandbox.start_of(["true"], repository)
+            process = await asyncio.create_subprocess_exec(*start.line, env=start.environment, cwd=repository)
+            assert await process.wait() == 0
+            taken = time.perf_counter() - begin
+            await sandbox.close()
+            return taken * 1e3
+
+        return once
+
+    taken = await run.interleaved({kind: contender(kind) for kind in kinds}, run.size(31, 3))
+    bare = taken[Kind.NONE]
+    return [
+        Result(
+            f"sandbox-{kind}",
+            f"a start in {kind}, over the bare start",
+            f"{median(taken[kind]):.1f} ms",
+            f"{median(bare):.1f} ms bare",
+            Spread.of([mine - theirs for mine, theirs in zip(taken[kind], bare, strict=True)]),
+            unit=" ms",
+            at_most=30 if kind is Kind.BUBBLEWRAP else None,
+        )
+        for kind in kinds
+        if kind is not Kind.NONE
+    ]
+
+
 SUITE = Suite(
     "agents",
-    {"flood": flood, "paced": paced, "memory": memory, "start": start},
+    {"flood": flood, "paced": paced, "memory": memory, "start": start, "sandbox": confined},
     plot="performance-agents.png",
 )
 
@@ -292,13 +335,14 @@ async def opened(run: Run) -> AsyncIterator[Desk]:
     memory = run.directory / "memory"
     agents = {
         "flooding": AgentEntry(command=FLOODING[0], args=FLOODING[1:]),
-        "demo": AgentEntry(command=DEMO[0], args=(*DEMO[1:], str(memory))),
+        "demo": AgentEntry(command=DEMO[0], args=(*DEMO[1:], str(memory)), writes=(str(memory),)),
     }
     async with open_store(f"sqlite:///{run.directory}/agents.db") as store:
         (repo,) = await store.save_repos([Repo(name="repository", path=str(repository))])
         assert repo.id is not None
+        sandboxes = Sandboxes(run.directory / "sandboxes")
         async with Supervisor(
-            store, Catalogue(agents), Repositories(run.directory), limit=AGENTS, mcp=False
+            store, Catalogue(agents), Repositories(run.directory), limit=AGENTS, sandboxes=sandboxes
         ) as supervisor:
             yield Desk(store, supervisor, repo.id)
 

@@ -9,6 +9,7 @@ from holdfast import Session
 from holdfast.agents.catalogue import AgentEntry
 from holdfast.agents.live import Limits
 from holdfast.agents.permissions import Decision
+from holdfast.agents.sandbox import Wanted
 from holdfast.agents.supervisor import Supervisor
 from tests.agents.scripts import script
 from tests.agents.worlds import World
@@ -80,13 +81,16 @@ def hostile(
     opened: str = "{'sessionId': 's'}",
     after_new: str = "pass",
     permissions: Decision = Decision.ASK,
+    sandbox: Wanted = Wanted.AUTO,
 ) -> None:
     """Make an agent `hostile` known. It does `on_go` when it is told to go, and else just answers."""
     body = BODY.replace("AT_START", at_start).replace("OPENED", opened)
     for place, code in (("BEFORE_NEW", before_new), ("AFTER_NEW", after_new), ("ON_GO", on_go)):
         body = body.replace(place, indent(code, " " * 8))
     command, *args = script(world.directory, body)
-    world.agents["hostile"] = AgentEntry(command=command, args=tuple(args), permissions=permissions)
+    world.agents["hostile"] = AgentEntry(
+        command=command, args=tuple(args), permissions=permissions, sandbox=sandbox
+    )
 
 
 @asynccontextmanager

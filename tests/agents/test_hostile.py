@@ -13,6 +13,8 @@ from holdfast import JsonContent, Session, SessionStatus, Store, ToolContent, Tu
 from holdfast.agents.asking import MAX_OPEN
 from holdfast.agents.live import Limits
 from holdfast.agents.permissions import Decision
+from holdfast.agents.process import strays
+from holdfast.agents.sandbox import Wanted
 from holdfast.agents.supervisor import StartFailed, Supervisor
 from holdfast.agents.terminals import LIMIT
 from holdfast.agents.wire import INVALID_PARAMS, MAX_LINE, REQUEST_CANCELLED
@@ -497,31 +499,37 @@ LEAVES = {
 
 @pytest.mark.parametrize("what", LEAVES)
 @pytest.mark.parametrize("way", ["cancelled", "crashed"])
-async def test_a_child_that_leaves_is_ended_with_the_session(world: World, what: str, way: str) -> None:
+@pytest.mark.parametrize("sandbox", [Wanted.AUTO, Wanted.OFF])
+async def test_a_child_that_leaves_is_ended_with_the_session(
+    world: World, what: str, way: str, sandbox: Wanted
+) -> None:
     """The child holds the agent's pipes, too."""
     go = f"start({LEAVES[what]!r})\nwhile not os.path.exists('child'): time.sleep(0.01)\n"
     go += "os._exit(5)" if way == "crashed" else "done()"
-    async with facing(world, go, limits=IMPATIENT) as (supervisor, session):
+    async with facing(world, go, limits=IMPATIENT, sandbox=sandbox) as (supervisor, session):
         turn = await supervisor.prompt(world.store, session.id, "go")
         if way == "cancelled":
             await world.ended(session, turn)
-            assert is_running(child(world))
+            assert strays(session.id)
             await supervisor.cancel(world.store, session.id)
         else:
             await lost(world, supervisor, session, turn)
-        assert not is_running(child(world))
+        assert not strays(session.id)
 
 
-async def test_a_command_that_leaves_its_terminal_is_ended_with_the_session(world: World) -> None:
+@pytest.mark.parametrize("sandbox", [Wanted.AUTO, Wanted.OFF])
+async def test_a_command_that_leaves_its_terminal_is_ended_with_the_session(
+    world: World, sandbox: Wanted
+) -> None:
     go = """
-request(1, "terminal/create", command="setsid sh -c 'echo $$ > new; mv new child; exec sleep 600' &")
+request(1, "terminal/create", command="setsid sh -c 'echo $$ > new; mv new child; exec sleep 600' & wait")
 next(told)
 while not os.path.exists("child"): time.sleep(0.01)
 done()"""
-    async with facing(world, go, permissions=Decision.ALLOW) as (supervisor, session):
+    async with facing(world, go, permissions=Decision.ALLOW, sandbox=sandbox) as (supervisor, session):
         await world.ask(supervisor, session, "go")
         await supervisor.complete(world.store, session.id)
-        assert not is_running(child(world))
+        assert not strays(session.id)
 
 
 async def heard(world: World, session: Session, words: str) -> bool:
@@ -534,15 +542,3 @@ async def exists(path: Path) -> bool:
 
 async def audited(store: Store, outcome: str) -> int:
     return sum(entry.outcome == outcome for entry in await store.list_audit(limit=1000))
-
-
-def child(world: World) -> int:
-    """The number of a process that told it."""
-    return int((world.repository / "child").read_text())
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -19,7 +19,9 @@ async def look_at(directory: Path, body: str, seconds: float = 20) -> Probe:
 
 async def test_an_agent_that_answers_is_known_by_its_name(world: World) -> None:
     found = await probe(world.demo)
-    assert found == Probe(path=world.demo.path(), answers=True, name="Holdfast demo agent 1")
+    assert (found.path, found.answers, found.name) == (world.demo.path(), True, "Holdfast demo agent 1")
+    assert found.sandbox is not None
+    assert found.sandbox["kind"] == "none"
 
 
 async def test_a_missing_program_is_not_installed_and_says_how_to_get_it(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from holdfast.agents.process import SESSION_MARK, AgentProcess, start_time, strays, sweep
+from holdfast.agents.sandbox import Sandbox
 from tests.agents.scripts import members, script
 from tests.waiting import SECONDS
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("process")
 
 async def start(tmp_path: Path, body: str, **environment: str) -> AgentProcess:
     clean = {"PATH": os.environ["PATH"], **environment}
-    return await AgentProcess.start(script(tmp_path, body), tmp_path, clean)
+    return await AgentProcess.start(script(tmp_path, body), tmp_path, Sandbox.none(clean))
 
 
 async def read_line(process: AgentProcess) -> str:
@@ -139,7 +140,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path, steps
     session = str(uuid4())
     environment = {**os.environ, SESSION_MARK: session}
     starting = asyncio.create_task(
-        AgentProcess.start(script(tmp_path, "time.sleep(600)"), tmp_path, environment)
+        AgentProcess.start(script(tmp_path, "time.sleep(600)"), tmp_path, Sandbox.none(environment))
     )
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -153,4 +154,4 @@ async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path, steps
 
 async def test_a_missing_program_is_an_error_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await AgentProcess.start([str(tmp_path / "missing")], tmp_path, {})
+        await AgentProcess.start([str(tmp_path / "missing")], tmp_path, Sandbox.none({}))

@@ -15,6 +15,7 @@ import pytest
 from holdfast import NewCompaction, Session, SessionPatch, SessionStatus, TextContent, TurnStatus, open_store
 from holdfast.agents.catalogue import AgentEntry
 from holdfast.agents.primer import make_primer
+from holdfast.agents.process import strays
 from holdfast.agents.session_files import kept
 from holdfast.agents.supervisor import ServedElsewhere, StartFailed, Supervisor
 from holdfast.compaction.policy import CompactionPolicy
@@ -231,9 +232,15 @@ async def test_an_agent_of_another_server_is_left_to_it(world: World, tmp_path: 
         assert await world.status(session) == ("active", None)
 
 
+@pytest.mark.req("SEC-11")
 async def test_a_killed_server_leaves_nothing_half_done(world: World) -> None:
     """A server is killed in the middle of a turn with a question open; the next one puts things right."""
     told, question = await killed_server(world)
+
+    async def agent_is_gone() -> bool:
+        return not await asyncio.to_thread(strays, told["session"])
+
+    await until(agent_is_gone)  # its sandbox ends with the server
     async with world.supervisor() as supervisor:
         session = await world.store.get_session(told["session"])
         assert (session.status, session.status_reason) == (SessionStatus.CANCELLED, "server_restart")
@@ -314,7 +321,8 @@ if os.path.exists({str(world.directory / "broken")!r}):
 os.execv(sys.executable, [sys.executable, *{world.demo.args!r}])
 """
     command, *args = script(world.directory, gate)
-    world.agents["gated"] = AgentEntry(command=command, args=tuple(args))
+    seen = (*world.demo.sees, str(world.directory))
+    world.agents["gated"] = msgspec.structs.replace(world.demo, command=command, args=tuple(args), sees=seen)
     async with world.supervisor() as supervisor:
         release(world)
         session = await world.open(supervisor, "gated")

@@ -29,7 +29,7 @@ async def test_the_idle_timeout_is_read_in_minutes_and_ends_every_session(
     monkeypatch.setenv("AGENT_WORKSPACE_ROOT", str(tmp_path / "workspace"))
     monkeypatch.setenv("AGENT_SESSION_IDLE_TIMEOUT", "0.01")
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
-    async with open_supervisor(load_settings(), store, world.box) as supervisor:
+    async with open_supervisor(load_settings(), store, world.box, None) as supervisor:
         (repo,) = await supervisor.repositories.scan(store)
         assert repo.id is not None
         sessions = [await supervisor.create(store, repo.id, agent="demo") for _ in range(2)]
@@ -49,7 +49,7 @@ async def test_the_limit_and_the_root_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("AGENT_MAX_SESSIONS", "2")
     monkeypatch.setenv("AGENT_WORKSPACE_ROOT", str(tmp_path))
-    supervisor = open_supervisor(load_settings(), store, None)
+    supervisor = open_supervisor(load_settings(), store, None, None)
     assert (supervisor.limit, supervisor.repositories.root) == (2, tmp_path)
     monkeypatch.setenv("AGENT_MAX_SESSIONS", "0")
     with pytest.raises(InvalidInput, match="max_sessions"):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -33,7 +34,7 @@ from holdfast.model.question import NewQuestionSet, Option, Question
 from holdfast.model.records import Repo
 from holdfast.store.ids import new_id
 from tests.agents.scripts import members, script
-from tests.agents.worlds import World, working
+from tests.agents.worlds import PYTHON, World, working
 from tests.waiting import until
 
 
@@ -75,7 +76,7 @@ async def test_a_relative_command_is_ours_and_not_one_in_the_repository(
         (directory / "agent").write_text(f"#!/bin/sh\nexec {body}\n")
         (directory / "agent").chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    world.agents["mine"] = AgentEntry(command="tools/agent")
+    world.agents["mine"] = msgspec.structs.replace(world.demo, command="tools/agent", args=(), sees=PYTHON)
     async with world.supervisor() as supervisor:
         assert (await world.open(supervisor, "mine")).status is SessionStatus.ACTIVE
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from holdfast.agents import terminals as module
 from holdfast.agents.command import Command
 from holdfast.agents.process import start_time
+from holdfast.agents.sandbox import Sandbox
 from holdfast.agents.terminals import LIMIT, OUTPUT_KEPT, Terminals, TooManyTerminals
 from holdfast.agents.workspace import OutsideWorkspace, Workspace
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound
@@ -45,7 +46,12 @@ def terminals_of(
         pass
 
     return Terminals(
-        Workspace(root), environment, decided=decided, exited=exited, started=started, ended=ended
+        Workspace(root),
+        Sandbox.none(environment),
+        decided=decided,
+        exited=exited,
+        started=started,
+        ended=ended,
     )
 
 

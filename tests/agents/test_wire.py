@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.agents.process import AgentProcess
+from holdfast.agents.sandbox import Sandbox
 from holdfast.agents.wire import MAX_REQUESTS, UNKNOWN_METHOD, AgentError, ConnectionLost, Refusal, Wire
 from tests.agents.scripts import script
 
@@ -36,7 +37,7 @@ class Recording:
 
 
 async def talk(tmp_path: Path, body: str, handler: Recording, **options: int) -> tuple[Wire, AgentProcess]:
-    process = await AgentProcess.start(script(tmp_path, body), tmp_path, dict(os.environ))
+    process = await AgentProcess.start(script(tmp_path, body), tmp_path, Sandbox.none(dict(os.environ)))
     return Wire(process.read, process.write, handler, **options), process
 
 

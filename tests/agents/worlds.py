@@ -9,11 +9,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+import holdfast
 from holdfast import Session, Store, Turn, TurnStatus
 from holdfast.agents.catalogue import AgentEntry, Catalogue
 from holdfast.agents.permissions import Decision
 from holdfast.agents.repositories import Repositories
+from holdfast.agents.sandbox import Sandboxes
 from holdfast.agents.supervisor import Supervisor
+from holdfast.config import QuestionSettings
+from holdfast.mcp import question_door
 from holdfast.model.message import Message
 from holdfast.model.records import Repo
 from holdfast.questions import QuestionBox
@@ -21,6 +25,9 @@ from holdfast.store.options import HistoryOptions
 from tests.waiting import until
 
 T = TypeVar("T")
+
+PYTHON = (sys.prefix, sys.base_prefix, str(Path(holdfast.__file__).parent.parent))
+"""What a program needs to see that starts our Python by itself."""
 
 
 def git(directory: Path, *arguments: str) -> None:
@@ -52,7 +59,11 @@ class World:
         self.box = QuestionBox(directory / "questions")
         memory = directory / "memory"
         memory.mkdir(exist_ok=True)
-        self.demo = AgentEntry(command=sys.executable, args=("-m", "holdfast.agents.demo", str(memory)))
+        self.demo = AgentEntry(
+            command=sys.executable,
+            args=("-m", "holdfast.agents.demo", str(memory)),
+            writes=(str(memory),),
+        )
         self.agents = {"demo": self.demo, **(agents or {})}
         self.repositories = Repositories(self.root)
 
@@ -61,7 +72,11 @@ class World:
         self.agents["demo"] = msgspec.structs.replace(self.demo, permissions=Decision.ALLOW)
 
     def supervisor(self, **options: Any) -> Supervisor:
-        return Supervisor(self.store, Catalogue(self.agents), self.repositories, box=self.box, **options)
+        """One whose agents are in sandboxes, as those of a server are."""
+        sandboxes = Sandboxes(self.directory / "sandboxes", never=[self.box.directory])
+        asks = question_door(self.box, QuestionSettings())
+        options = {"box": self.box, "asks": asks, "sandboxes": sandboxes, **options}
+        return Supervisor(self.store, Catalogue(self.agents), self.repositories, **options)
 
     async def repo(self) -> Repo:
         if not self.repository.exists():

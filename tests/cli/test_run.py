@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import open_store
-from tests.agents.scripts import members, script
-from tests.agents.worlds import repository
+from holdfast.agents.process import strays
+from tests.agents.scripts import script
+from tests.agents.worlds import PYTHON, repository
 from tests.cli.command import Cli, a_server
 
 
@@ -264,10 +265,12 @@ def test_when_it_is_told_to_end_it_ends_the_agent_and_what_that_started(cli: Cli
     with cli.running("run", "--agent", "trusted", "say heron\nrun echo $$ > pid; exec sleep 600") as process:
         while not (cli.home / "pid").exists() or not (cli.home / "pid").read_text():
             assert process.poll() is None
+        session = session_id(cli)
+        assert strays(session)
         process.send_signal(signal.SIGTERM)
         process.communicate()
         assert process.returncode == -signal.SIGTERM
-    assert members(int((cli.home / "pid").read_text())) == []
+    assert strays(session) == []
     (kept,) = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
     assert kept["status"] == "cancelled"
 
@@ -371,10 +374,11 @@ def test_agents_and_repositories_are_listed(cli: Cli) -> None:
 
 
 def test_the_data_directory_is_its_owners_alone_whichever_command_comes_first(cli: Cli) -> None:
-    cli.environment["PATH"] = "/usr/bin:/bin"
-    assert cli("agents").returncode == 0
+    assert run(cli, "say heron").stdout == "heron \n"
     data = Path(cli.environment["HOLDFAST_DATA_DIR"])
-    assert [path.stat().st_mode & 0o777 for path in (data, data / "demo-agent")] == [0o700, 0o700]
+    assert [path.stat().st_mode & 0o777 for path in (data, *(data / "sandboxes").rglob("*/demo"))] == [
+        0o700
+    ] * 2
 
 
 def test_a_running_server_runs_the_agent(cli: Cli) -> None:
@@ -417,6 +421,7 @@ def test_a_run_that_is_interrupted_while_its_agent_starts_leaves_none_behind(
     start = f"read line < {gate}; exec {sys.executable} -m holdfast demo-agent"
     (cli.home / "holdfast.toml").write_text(
         f"[agents.late]\ncommand = 'sh'\nargs = ['-c', {json.dumps(start)}]\n"
+        f"sees = {json.dumps([*PYTHON, str(gate)])}\n"
     )
     with a_server(cli), cli.running("run", "--agent", "late", "say heron") as process:
         with gate.open("w") as opened:  # which waits until the agent's program reads

@@ -17,7 +17,7 @@ from holdfast.config import QuestionSettings
 from holdfast.mcp.asking import Asker
 from holdfast.mcp.server import question_server
 from holdfast.model.question import QuestionSet, QuestionStatus
-from holdfast.questions import QuestionBox
+from holdfast.questions import QuestionBox, open_box
 from tests.waiting import SECONDS, until
 
 ERAS = ["legacy", "2026-07-28"]
@@ -71,7 +71,8 @@ async def in_process(
     directory: Path, *, era: str = "legacy", agent: str | None = None, **settings: Any
 ) -> AsyncIterator[Client]:
     """The same server without a process of its own, for what its process has no part in."""
-    asker = Asker(QuestionSettings(directory=directory, **settings), agent=agent)
+    chosen = QuestionSettings(directory=directory, **settings)
+    asker = Asker(open_box(chosen), chosen, agent=agent)
     async with Client(question_server(asker), mode=era) as client:
         yield client
     await asker.close()

@@ -7,7 +7,10 @@ from holdfast import Message, Role, Session, Store, TextContent, ToolContent, Tu
 from holdfast.agents.catalogue import Catalogue
 from holdfast.agents.permission_request import MEANINGS
 from holdfast.agents.repositories import Repositories
+from holdfast.agents.sandbox import Sandboxes
 from holdfast.agents.supervisor import Supervisor
+from holdfast.config import QuestionSettings
+from holdfast.mcp import question_door
 from holdfast.model.ids import SessionId
 from holdfast.model.question import Answer, QuestionKind, QuestionSet, QuestionStatus
 from holdfast.questions import QuestionBox
@@ -30,6 +33,8 @@ def supervising(agent: RealAgent, store: Store, directory: Path) -> Supervisor:
         Catalogue({agent.name: agent.entry}),
         Repositories(directory / "work"),
         box=question_box(directory),
+        asks=question_door(question_box(directory), QuestionSettings()),
+        sandboxes=Sandboxes(directory / "sandboxes", never=[directory / "questions"]),
     )
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from holdfast.agents.process import AgentProcess
+from holdfast.agents.sandbox import Sandbox
 from holdfast.agents.wire import UNKNOWN_METHOD, AgentError, Refusal, Wire
 from tests.real.agents import RealAgent
 from tests.real.model_server import ANSWER, WRITTEN_NAME, WRITTEN_TEXT
@@ -75,7 +76,9 @@ class Client:
 
 @asynccontextmanager
 async def talking(agent: RealAgent, cwd: Path) -> AsyncIterator[Client]:
-    process = await AgentProcess.start(agent.entry.command_line(cwd), cwd, agent.entry.environment())
+    process = await AgentProcess.start(
+        agent.entry.command_line(cwd), cwd, Sandbox.none(agent.entry.environment())
+    )
     client = Client(process)
     reading = asyncio.create_task(client.wire.run())
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.agents.permissions import Decision, Policy, Rule
+from holdfast.agents.sandbox import Wanted
 from holdfast.compaction.policy import CompactionPolicy
 from holdfast.errors import HoldfastError, InvalidInput, NotFound
 
@@ -64,6 +65,19 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     permissions: Decision = Decision.ASK
     """What becomes of a request for permission that no rule decides."""
     rules: tuple[Rule, ...] = ()
+    sandbox: Wanted = Wanted.AUTO
+    own_sandbox_off: tuple[str, ...] = ()
+    """Arguments that switch off a sandbox of the agent's own. Inside ours, it could not make it."""
+    network: bool = True
+    """False for an agent whose model is on this machine, and that is to reach nothing."""
+    sees: tuple[str, ...] = ()
+    """What it may read beside its repository, its installation and the system. `~/` is your home."""
+    writes: tuple[str, ...] = ()
+    """What it may write beside its repository."""
+    configuration: tuple[str, ...] = ()
+    """Its settings, below your home. They can name programs, so it only reads them."""
+    credentials: tuple[str, ...] = ()
+    """The files below your home with which it signs in. It writes them when it renews them."""
     session_files: tuple[str, ...] = ()
     """Where the agent keeps a session, as patterns below its home with `{id}` or `{id8}` in them.
     The files are copied before a session is loaded, and put back when that fails."""
@@ -87,14 +101,18 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         found = shutil.which(os.path.expanduser(self.command), path=environment.get("PATH"))  # noqa: PTH111
         return Path(found).absolute() if found else None
 
-    def command_line(self, workspace: Path, environment: Mapping[str, str] = os.environ) -> list[str]:
+    def command_line(
+        self, workspace: Path, environment: Mapping[str, str] = os.environ, *, confined: bool = False
+    ) -> list[str]:
+        """How it is started; `confined`, in a sandbox of ours."""
         path = self.path(environment)
         if path is None:
             hint = f" To install it: {self.install}" if self.install else ""
             others = "`holdfast agents` shows those that are there; demo always is."
             raise AgentNotInstalled(f"The agent's program {self.command!r} was not found.{hint} ({others})")
         flag = [self.workspace_flag, str(workspace)] if self.workspace_flag else []
-        return [str(path), *self.args, *flag]
+        own = self.own_sandbox_off if confined else ()
+        return [str(path), *self.args, *own, *flag]
 
     def environment(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         patterns = (*PASSED_TO_ALL, *self.pass_env)
@@ -116,44 +134,88 @@ def default_entries(environment: Mapping[str, str] = os.environ) -> dict[str, Ag
             reads_through_us=False,
             loads_in_first_minute=False,
             replay_seconds=0.5,
+            configuration=(
+                ".gemini/.env",
+                ".gemini/GEMINI.md",
+                ".gemini/commands",
+                ".gemini/extensions",
+                ".gemini/google_accounts.json",
+                ".gemini/policies",
+                ".gemini/settings.json",
+                ".gemini/trustedFolders.json",
+            ),
+            credentials=(".gemini/mcp-oauth-tokens.json", ".gemini/oauth_creds.json"),
             install="npm install -g @google/gemini-cli",
         ),
         "codex": AgentEntry(
             command="codex-acp",
+            own_sandbox_off=("-c", 'sandbox_mode="danger-full-access"'),
             pass_env=("OPENAI_*", "CODEX_*"),
+            configuration=(
+                ".codex/AGENTS.md",
+                ".codex/config.toml",
+                ".codex/prompts",
+                ".codex/rules",
+                ".codex/skills",
+            ),
+            credentials=(".codex/auth.json",),
             install="npm install -g @zed-industries/codex-acp",
         ),
         "claude": AgentEntry(
             command="claude-agent-acp",
             pass_env=("ANTHROPIC_*", "CLAUDE_*"),
+            configuration=(
+                ".claude/CLAUDE.md",
+                ".claude/agents",
+                ".claude/commands",
+                ".claude/hooks",
+                ".claude/output-styles",
+                ".claude/plugins",
+                ".claude/settings.json",
+                ".claude/skills",
+            ),
+            credentials=(".claude/.credentials.json",),
             install="npm install -g @agentclientprotocol/claude-agent-acp",
         ),
         "opencode": AgentEntry(
             command="opencode",
             args=("acp",),
             pass_env=("ANTHROPIC_*", "OPENAI_*", "OPENCODE_*"),
+            configuration=(".config/opencode",),
+            credentials=(".local/share/opencode/auth.json",),
             install="npm install -g opencode-ai",
         ),
         "qwen": AgentEntry(
             command="qwen",
             args=("--acp",),
             pass_env=("DASHSCOPE_*", "OPENAI_*", "QWEN_*"),
+            configuration=(
+                ".qwen/.env",
+                ".qwen/QWEN.md",
+                ".qwen/agents",
+                ".qwen/commands",
+                ".qwen/extensions",
+                ".qwen/settings.json",
+                ".qwen/skills",
+            ),
+            credentials=(".qwen/oauth_creds.json",),
             install="npm install -g @qwen-code/qwen-code",
         ),
         "hermes": AgentEntry(
             command="hermes-acp",
             pass_env=("HERMES_*", "OPENAI_*", "OPENROUTER_*"),
+            configuration=(".hermes/.env", ".hermes/SOUL.md", ".hermes/config.yaml", ".hermes/skills"),
+            credentials=(".hermes/auth.json",),
             install="pip install 'hermes-agent[acp]'",
         ),
         "goose": AgentEntry(
             command="goose",
             args=("acp",),
             pass_env=("GOOSE_*", "ANTHROPIC_*", "GOOGLE_*", "OPENAI_*"),
+            configuration=(".config/goose",),
             install="see the documentation of goose",
         ),
-        "demo": AgentEntry(
-            command=sys.executable, args=("-m", "holdfast.agents.demo"), pass_env=("HOLDFAST_DATA_DIR",)
-        ),
+        "demo": AgentEntry(command=sys.executable, args=("-m", "holdfast.agents.demo")),
     }
 
 
@@ -171,7 +233,7 @@ class Catalogue:
         entries = default_entries(environment)
         for name, entry in configured.items():
             try:
-                entries[name] = msgspec.convert(entry, AgentEntry)
+                entries[name] = _with_its_files(msgspec.convert(entry, AgentEntry), entries.get(name))
             except msgspec.ValidationError as error:
                 raise InvalidInput(f"[agents.{name}] in the settings is wrong: {error}.") from None
         return cls(entries)
@@ -195,3 +257,12 @@ class Catalogue:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
+
+
+def _with_its_files(entry: AgentEntry, default: AgentEntry | None) -> AgentEntry:
+    """An entry in the place of a default one has the same files in your home, unless it names others."""
+    if default is None or entry.configuration or entry.credentials:
+        return entry
+    return msgspec.structs.replace(
+        entry, configuration=default.configuration, credentials=default.credentials
+    )

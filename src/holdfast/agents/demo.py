@@ -471,9 +471,8 @@ async def _standard_input() -> Callable[[int], Awaitable[bytes]]:
 
 
 def main(memory: Path | None = None) -> None:
-    """Run the agent; it keeps its sessions in `memory`, or in the data directory."""
-    data = os.environ.get("HOLDFAST_DATA_DIR")
-    memory = memory or (Path(data) if data else user_data_path("holdfast")) / "demo-agent"
+    """Run the agent; it keeps its sessions in `memory`, or in its home."""
+    memory = memory or user_data_path("holdfast") / "demo-agent"
     for directory in (memory.parent, memory):  # each for its owner alone, since both may be new
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     asyncio.run(serve(memory))

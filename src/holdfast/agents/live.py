@@ -12,7 +12,7 @@ import logging
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, TypeVar, cast
@@ -30,6 +30,7 @@ from holdfast.agents.protocol import (
     client_capabilities,
 )
 from holdfast.agents.recorder import Recorder, until_stored
+from holdfast.agents.sandbox import Sandbox
 from holdfast.agents.services import Services
 from holdfast.agents.wire import UNREADABLE, AgentError, ConnectionLost, Wire
 from holdfast.errors import Conflict, HoldfastError, StoreError, TurnEnded
@@ -105,14 +106,21 @@ class LiveAgent:
         store: Store,
         session: Session,
         process: AgentProcess,
+        sandbox: Sandbox,
+        mcp_servers: Sequence[Any],
         recorder: Recorder,
         services: Services,
         limits: Limits,
+        opened: AsyncExitStack,
     ) -> None:
+        """`opened` is what is closed when the process has ended."""
         loop = asyncio.get_running_loop()
         self.session_id = session.id
         self.name = session.agent
         self.process = process
+        self.sandbox = sandbox
+        self._mcp_servers = mcp_servers
+        self._opened = opened
         self.capabilities = Initialized()
         self.last_heartbeat: float | None = None
         """When the process was last seen alive, by the loop's clock."""
@@ -158,9 +166,9 @@ class LiveAgent:
             Initialized,
         )
 
-    async def open_new(self, cwd: str, mcp_servers: Sequence[Any], primer: Primer | None) -> None:
+    async def open_new(self, cwd: str, primer: Primer | None) -> None:
         """Open a session with the agent; with a primer, one that goes on where another stopped."""
-        opened = await self._ask("session/new", {"cwd": cwd, "mcpServers": mcp_servers}, NewlyOpened)
+        opened = await self._ask("session/new", {"cwd": cwd, "mcpServers": self._mcp_servers}, NewlyOpened)
         self._agent_session = opened.session_id
         self._primer = primer
         self._used = TokenUsage()
@@ -168,9 +176,7 @@ class LiveAgent:
         await self._describe(opened)
         await self._set({"openedAt": iso(datetime.now(UTC))})
 
-    async def reopen(
-        self, method: str, agent_session: str, cwd: str, mcp_servers: Sequence[Any], settle: float
-    ) -> None:
+    async def reopen(self, method: str, agent_session: str, cwd: str, settle: float) -> None:
         """Have the agent `resume` or `load` a session of its own.
 
         What it then tells of the past is stored already. Some agents go on telling it after they
@@ -179,7 +185,7 @@ class LiveAgent:
         self._recorder.replaying = True
         opened = await self._ask(
             f"session/{method}",
-            {"sessionId": agent_session, "cwd": cwd, "mcpServers": mcp_servers},
+            {"sessionId": agent_session, "cwd": cwd, "mcpServers": self._mcp_servers},
             cast("type[Opened | None]", Opened | None),
         )
         self._agent_session = agent_session
@@ -340,6 +346,7 @@ class LiveAgent:
         await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
         await _stopped(self._reading)
         await self.process.close()
+        await self._opened.aclose()
         self._wire.lose("The agent was ended.")
 
     async def _store_end(

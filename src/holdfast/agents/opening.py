@@ -1,13 +1,20 @@
-"""The supervisor that the settings describe. Every door opens it here, so every setting applies at all."""
+"""Build the supervisor from settings."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from holdfast.agents.catalogue import Catalogue
 from holdfast.agents.live import Limits
+from holdfast.agents.permissions import Decision
 from holdfast.agents.repositories import Repositories
-from holdfast.agents.supervisor import Supervisor
+from holdfast.agents.sandbox import Sandboxes
+from holdfast.agents.supervisor import QuestionDoor, Supervisor
+from holdfast.questions.directory import default_directory
+from holdfast.store import dialect, sqlite_path
 
 if TYPE_CHECKING:
     from holdfast.config import Settings
@@ -19,17 +26,42 @@ def open_repositories(settings: Settings) -> Repositories:
     return Repositories(settings.workspace.root, depth=settings.workspace.depth)
 
 
+def open_sandboxes(settings: Settings) -> Sandboxes:
+    """No agent sees where Holdfast keeps what it has."""
+    never = [settings.data_dir, settings.questions.directory or default_directory()]
+    if dialect(settings.store_url) == "sqlite":
+        file = sqlite_path(settings.store_url)
+        never += [file.with_name(f"{file.name}{ending}") for ending in ("", "-wal", "-shm")]
+    if settings.blobs_url.startswith("file://"):
+        never.append(Path(url2pathname(urlsplit(settings.blobs_url).path)))
+    return Sandboxes(settings.data_dir / "sandboxes", never=never)
+
+
 def open_supervisor(
-    settings: Settings, store: Store, box: QuestionBox | None, *, starts_agents: bool = True
+    settings: Settings,
+    store: Store,
+    box: QuestionBox | None,
+    asks: QuestionDoor | None,
+    *,
+    starts_agents: bool = True,
+    root: Path | None = None,
+    permissions: Decision | None = None,
 ) -> Supervisor:
-    """To be entered, and left before the store is closed."""
+    """To be entered, and left before the store is closed.
+
+    `asks` is where agents ask through MCP. `root` and `permissions` go before the settings.
+    """
+    catalogue = Catalogue.from_settings(settings.agents)
+    repositories = open_repositories(settings)
     return Supervisor(
         store,
-        Catalogue.from_settings(settings.agents),
-        open_repositories(settings),
+        catalogue if permissions is None else catalogue.with_permissions(permissions),
+        repositories if root is None else Repositories(root, depth=settings.workspace.depth),
         box=box,
+        asks=asks,
         starts_agents=starts_agents,
         limit=settings.workspace.max_sessions,
         limits=Limits(idle=settings.workspace.idle_minutes * 60),
         providers=settings.providers,
+        sandboxes=open_sandboxes(settings),
     )

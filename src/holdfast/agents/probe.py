@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 from holdfast.agents.catalogue import AgentEntry, AgentNotInstalled
 from holdfast.agents.process import SESSION_MARK, AgentProcess
 from holdfast.agents.protocol import VERSION, Initialized, client_capabilities
+from holdfast.agents.sandbox import Sandbox, Sandboxes, SandboxRefused
 from holdfast.agents.wire import UNKNOWN_METHOD, UNREADABLE, AgentError, ConnectionLost, Refusal, Wire
 
 SECONDS = 20.0
@@ -28,6 +30,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """What the agent calls itself, with its version."""
     problem: str | None = None
+    sandbox: dict[str, Any] | None = None
+    """What it was started in."""
 
 
 class _Mute:
@@ -40,15 +44,25 @@ class _Mute:
         raise Refusal(UNKNOWN_METHOD, "There is no session yet.")
 
 
-async def probe(entry: AgentEntry, *, seconds: float = SECONDS) -> Probe:
+async def probe(entry: AgentEntry, sandboxes: Sandboxes | None = None, *, seconds: float = SECONDS) -> Probe:
     path = entry.path()
-    with TemporaryDirectory(prefix="holdfast-") as directory:
+    async with AsyncExitStack() as opened:
+        directory = Path(opened.enter_context(TemporaryDirectory(prefix="holdfast-")))
+        workspace = directory / "workspace"
+        workspace.mkdir()
         try:
-            command = entry.command_line(Path(directory))
+            command = entry.command_line(workspace)
             environment = entry.environment() | {SESSION_MARK: str(uuid4())}  # a session without a session
-            process = await AgentProcess.start(command, Path(directory), environment)
+            sandbox = Sandbox.none(environment)
+            if sandboxes is not None:
+                homes = sandboxes.below(directory / "homes")
+                sandbox = await homes.open(entry, workspace, environment, owner=("probe", "local"))
+            opened.push_async_callback(sandbox.close)
+            process = await AgentProcess.start(command, workspace, sandbox)
         except AgentNotInstalled as error:
             return Probe(path=None, problem=str(error))
+        except SandboxRefused as error:
+            return Probe(path=path, problem=str(error))
         except OSError as error:
             return Probe(path=path, problem=f"It cannot be started: {error.strerror}.")
         wire = Wire(process.read, process.write, _Mute())
@@ -67,7 +81,7 @@ async def probe(entry: AgentEntry, *, seconds: float = SECONDS) -> Probe:
             reading.cancel()
             await asyncio.wait([reading])
             await process.close()
-    return Probe(path=path, answers=True, name=_called(about))
+    return Probe(path=path, answers=True, name=_called(about), sandbox=sandbox.description)
 
 
 async def _initialize(wire: Wire) -> Initialized:

@@ -6,7 +6,10 @@ the group, and the agent has ended when the group is empty. That its first proce
 seen from its status and not from its pipes, which a helper may hold open.
 
 A helper may leave the group, as daemons do. It still carries the session's id in its environment,
-and is found by that. Only a program that also empties its environment escapes.
+and is found by that. A program that also empties its environment escapes where there is no sandbox.
+
+In a sandbox, the first process of the group watches it, and everything ends with that process. So it
+is killed, and never asked to end: the others are.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
+from holdfast.agents.sandbox import Kind, Sandbox
 from holdfast.errors import MissingExtra
 
 try:
@@ -58,7 +62,7 @@ class AgentProcess:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        session: str | None,
+        sandbox: Sandbox,
         stdin: asyncio.StreamWriter,
         stdout: _Pipe,
         stderr: _Pipe,
@@ -66,9 +70,10 @@ class AgentProcess:
         self.pid = process.pid
         """Also the number of its group."""
         self.started = start_time(process.pid) or time.time()
-        self.exited = exit_code(process)
+        self.exited = exit_code(process, sandbox)
         """The exit code of the process that was started; the signal's number, negative, if one ended it."""
-        self._session = session
+        self._sandbox = sandbox
+        self._session = sandbox.environment.get(SESSION_MARK)
         self._stdin = stdin
         self._stdout, self._stderr = stdout, stderr
         self._tail: deque[bytes] = deque()
@@ -76,19 +81,20 @@ class AgentProcess:
         self._draining = asyncio.get_running_loop().create_task(self._drain())
 
     @classmethod
-    async def start(cls, command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Self:
-        """Start `command` in `cwd` with exactly `environment`, which may name its session."""
+    async def start(cls, command: Sequence[str], cwd: Path, sandbox: Sandbox) -> Self:
+        """Start `command` in `cwd` and in a sandbox, whose environment may name its session."""
+        how = sandbox.start_of(command, cwd)
         process = subprocess.Popen(  # noqa: ASYNC220  # asyncio's own waits for the pipes, see above
-            command,
+            how.line,
             cwd=cwd,
-            env=dict(environment),
+            env=how.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
             bufsize=0,
         )
-        opening = asyncio.create_task(cls._opened(process, environment.get(SESSION_MARK)))
+        opening = asyncio.create_task(cls._opened(process, sandbox))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -98,10 +104,10 @@ class AgentProcess:
             raise
 
     @classmethod
-    async def _opened(cls, process: subprocess.Popen[bytes], session: str | None) -> Self:
+    async def _opened(cls, process: subprocess.Popen[bytes], sandbox: Sandbox) -> Self:
         return cls(
             process,
-            session,
+            sandbox,
             await _writer(process.stdin),
             await _Pipe.open(process.stdout),
             await _Pipe.open(process.stderr),
@@ -128,7 +134,7 @@ class AgentProcess:
         """Close its input, then SIGTERM, then SIGKILL, until nothing of it is left but unread output."""
         self._stdin.close()
         if not await _all_gone(self.pid, self._session, STDIN_SECONDS):
-            await _end_all(self.pid, self._session)
+            await _end_all(self.pid, self._session, self._sandbox.kind)
         endings: list[asyncio.Future[Any]] = [self._draining, self.exited]
         await asyncio.wait(endings, timeout=LAST_WORDS_SECONDS)
 
@@ -149,7 +155,7 @@ class AgentProcess:
                 self._tail_size -= len(self._tail.popleft())
 
 
-def exit_code(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+def exit_code(process: subprocess.Popen[bytes], sandbox: Sandbox) -> asyncio.Future[int]:
     """The exit code of a child, once it has one: a thread waits for it, and for no pipe."""
     loop = asyncio.get_running_loop()
     exited: asyncio.Future[int] = loop.create_future()
@@ -159,7 +165,7 @@ def exit_code(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
             exited.set_result(code)
 
     def wait() -> None:
-        code = process.wait()
+        code = sandbox.exit_code(process.wait())
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             loop.call_soon_threadsafe(note, code)
 
@@ -183,7 +189,7 @@ def signal_group(group: int, sign: signal.Signals) -> None:
         return
 
 
-async def sweep(group: int, started: float, session: str | None = None) -> bool:
+async def sweep(group: int, started: float, session: str | None = None, kind: Kind = Kind.NONE) -> bool:
     """End what is left of a process group, or of a whole session; whether there was anything.
 
     The recorded start time must be that of the group's leader, or of nobody: a leader that ended
@@ -193,7 +199,7 @@ async def sweep(group: int, started: float, session: str | None = None) -> bool:
     ours = group if leader is None or abs(leader - started) <= 1 else None
     if await _all_gone(ours, session, 0):
         return False
-    await _end_all(ours, session)
+    await _end_all(ours, session, kind)
     return True
 
 
@@ -204,15 +210,27 @@ def strays(session: str | None) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if _is_stray(process, session)]
 
 
-async def _end_all(group: int | None, session: str | None) -> None:
+async def _end_all(group: int | None, session: str | None, kind: Kind) -> None:
     for sign, seconds in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
-        if group is not None:
+        spared = group if sign is signal.SIGTERM and kind is not Kind.NONE else None
+        if spared is not None:
+            await asyncio.to_thread(_signal_members, spared, sign)
+        elif group is not None:
             signal_group(group, sign)
         for process in await asyncio.to_thread(strays, session):
-            with suppress(psutil.Error):  # gone meanwhile
-                process.send_signal(sign)
+            if process.pid != spared:
+                with suppress(psutil.Error):  # gone meanwhile
+                    process.send_signal(sign)
         if await _all_gone(group, session, seconds):
             return
+
+
+def _signal_members(leader: int, sign: signal.Signals) -> None:
+    """Signal all of a group but its leader."""
+    for pid in psutil.pids():
+        if pid != leader and _is_running_member(pid, leader):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, sign)
 
 
 async def _all_gone(group: int | None, session: str | None, seconds: float) -> bool:

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from holdfast.agents.asking import Asking
 from holdfast.agents.catalogue import AgentEntry, Catalogue
@@ -28,6 +26,7 @@ from holdfast.agents.primer import make_primer
 from holdfast.agents.process import KILL_SECONDS, SESSION_MARK, AgentProcess, sweep
 from holdfast.agents.recorder import Recorder, until_stored
 from holdfast.agents.repositories import Repositories
+from holdfast.agents.sandbox import Kind, Place, Sandbox, Sandboxes
 from holdfast.agents.services import Services
 from holdfast.agents.session_files import kept
 from holdfast.agents.terminals import Terminals
@@ -100,6 +99,24 @@ class ServedElsewhere(Conflict):
         super().__init__(f"The agent of session {session_id} is running on another server.")
 
 
+class OpenQuestionDoor(Protocol):
+    """Where the agent of one session asks its person through MCP."""
+
+    @property
+    def servers(self) -> list[dict[str, Any]]:
+        """The MCP servers that the agent is told of."""
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """What they need to see in the agent's sandbox."""
+
+    async def close(self) -> None: ...
+
+
+class QuestionDoor(Protocol):
+    async def open(self, session: Session, workspace: Path) -> OpenQuestionDoor: ...
+
+
 class Supervisor:
     """Use it as a context: it finds what an earlier server left, and ends its agents when it closes."""
 
@@ -113,7 +130,8 @@ class Supervisor:
         starts_agents: bool = True,
         limit: int = MAX_SESSIONS,
         limits: Limits | None = None,
-        mcp: bool = True,
+        asks: QuestionDoor | None = None,
+        sandboxes: Sandboxes | None = None,
         providers: Mapping[str, ProviderSettings] = NOTHING,
     ) -> None:
         self.catalogue = catalogue
@@ -123,7 +141,8 @@ class Supervisor:
         self._store = store.as_system()
         self._box = box
         self._limits = limits or Limits()
-        self._mcp = mcp and box is not None and find_spec("mcp") is not None
+        self._sandboxes = sandboxes
+        self._asks = asks
         self._compaction = BackgroundCompaction(self._store, _policies(catalogue, providers))
         self._agents: dict[SessionId, LiveAgent] = {}
         self._starting: set[asyncio.Event] = set()
@@ -339,6 +358,8 @@ class Supervisor:
             self._require_open()
             await agent.initialize(reads=entry.reads_through_us)
             await self._open(agent, session, entry, path)
+            held = SessionPatch(agent_state={"sandbox": agent.sandbox.description})
+            await self._store.patch(session.id, held)
             self._require_open()
         except (AgentError, AgentSilent, AnswerNotUnderstood, ConnectionLost, InvalidInput) as error:
             await to_its_end(agent.discard())
@@ -358,20 +379,51 @@ class Supervisor:
         return await store.get_session(session.id)
 
     async def _start(self, session: Session, entry: AgentEntry, path: Path) -> LiveAgent:
-        workspace = Workspace(path)
-        try:
-            process = await AgentProcess.start(entry.command_line(path), path, _environment(session, entry))
-        except OSError as error:
-            raise StartFailed(f"The agent {session.agent!r} cannot be started: {error}.") from error
-        try:
-            await self._store.record_process(session.id, process.pid, process.started)
-        except BaseException:
-            await asyncio.shield(process.end())
-            await process.close()
-            raise
-        return LiveAgent(self._store, session, process, *self._parts(session, entry, workspace), self._limits)
+        async with AsyncExitStack() as opened:
+            asks = await self._asks.open(session, path) if self._asks is not None else None
+            if asks is not None:
+                opened.push_async_callback(asks.close)
+            sandbox = await self._sandbox(session, entry, path, asks)
+            opened.push_async_callback(sandbox.close)
+            try:
+                confined = sandbox.kind is not Kind.NONE
+                process = await AgentProcess.start(entry.command_line(path, confined=confined), path, sandbox)
+            except OSError as error:
+                raise StartFailed(f"The agent {session.agent!r} cannot be started: {error}.") from error
+            try:
+                await self._store.record_process(session.id, process.pid, process.started)
+            except BaseException:
+                await asyncio.shield(process.end())
+                await process.close()
+                raise
+            recorder, services = self._parts(session, entry, Workspace(path), sandbox)
+            servers = asks.servers if asks is not None else []
+            return LiveAgent(
+                self._store,
+                session,
+                process,
+                sandbox,
+                servers,
+                recorder,
+                services,
+                self._limits,
+                opened.pop_all(),
+            )
 
-    def _parts(self, session: Session, entry: AgentEntry, workspace: Workspace) -> tuple[Recorder, Services]:
+    async def _sandbox(
+        self, session: Session, entry: AgentEntry, path: Path, asks: OpenQuestionDoor | None
+    ) -> Sandbox:
+        """The sandbox of an agent and its commands, with the mark by which all that they start is found."""
+        environment = entry.environment() | {SESSION_MARK: session.id}
+        if self._sandboxes is None:
+            return Sandbox.none(environment)
+        owner = (session.agent, session.organization)
+        also = asks.places if asks is not None else ()
+        return await self._sandboxes.open(entry, path, environment, owner=owner, also=also)
+
+    def _parts(
+        self, session: Session, entry: AgentEntry, workspace: Workspace, sandbox: Sandbox
+    ) -> tuple[Recorder, Services]:
         recorder = Recorder(self._store, session.id)
         owner = self._store.as_principal(Principal(session.organization, session.owner))
 
@@ -397,7 +449,7 @@ class Supervisor:
 
         terminals = Terminals(
             workspace,
-            _environment(session, entry),
+            sandbox,
             decided=asking.command,
             exited=exited,
             started=started,
@@ -407,20 +459,16 @@ class Supervisor:
 
     async def _open(self, agent: LiveAgent, session: Session, entry: AgentEntry, path: Path) -> None:
         """Continue the agent's own session where that works, else open a new one with the transcript."""
-        servers = self._mcp_servers(session)
         for method in _ways_back(agent, session, entry):
             assert session.agent_session_id is not None
-            home = Path(entry.environment().get("HOME", "/"))
             try:
-                async with kept(home, entry.session_files, session.agent_session_id):
-                    await agent.reopen(
-                        method, session.agent_session_id, str(path), servers, entry.replay_seconds
-                    )
+                async with kept(agent.sandbox.home, entry.session_files, session.agent_session_id):
+                    await agent.reopen(method, session.agent_session_id, str(path), entry.replay_seconds)
                 return
             except (AgentError, AnswerNotUnderstood) as error:
                 log.warning("session %s: the agent cannot %s it: %s", session.id, method, error)
         primer = await make_primer(self._store, session.id)
-        await agent.open_new(str(path), servers, primer)
+        await agent.open_new(str(path), primer)
         if primer is not None:
             await self._store.append_messages(
                 session.id,
@@ -432,21 +480,6 @@ class Supervisor:
                     )
                 ],
             )
-
-    def _mcp_servers(self, session: Session) -> list[dict[str, Any]]:
-        """Holdfast's own MCP server, through which an agent can ask its person."""
-        if not self._mcp or self._box is None:
-            return []
-        # Some agents start it with an environment of their own choice, not with theirs.
-        variables = {"AUQ_SESSION_DIR": str(self._box.directory), SESSION_MARK: session.id}
-        return [
-            {
-                "name": "holdfast",
-                "command": sys.executable,
-                "args": ["-m", "holdfast", "mcp", "--session", session.id, "--agent", session.agent],
-                "env": [{"name": name, "value": value} for name, value in variables.items()],
-            }
-        ]
 
     def _forget(self, agent: LiveAgent) -> None:
         self._agents.pop(agent.session_id, None)
@@ -532,11 +565,6 @@ def _policies(catalogue: Catalogue, providers: Mapping[str, ProviderSettings]) -
         return own.at(providers, DEFAULT_PROVIDER) if own else None
 
     return policy
-
-
-def _environment(session: Session, entry: AgentEntry) -> dict[str, str]:
-    """What an agent and its commands see, with the mark by which all that they start is found."""
-    return entry.environment() | {SESSION_MARK: session.id}
 
 
 def _repo_of(session: Session) -> RepoId:

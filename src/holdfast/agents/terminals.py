@@ -16,12 +16,13 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
 from holdfast.agents.command import Command, EnvVariable
 from holdfast.agents.process import KILL_SECONDS, exit_code, start_time, sweep
+from holdfast.agents.sandbox import Sandbox
 from holdfast.agents.workspace import Workspace
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
@@ -54,7 +55,7 @@ class Terminals:
     def __init__(
         self,
         workspace: Workspace,
-        environment: Mapping[str, str],
+        sandbox: Sandbox,
         *,
         decided: Callable[[Command], Awaitable[None]],
         exited: Callable[[Command, int], Awaitable[None]],
@@ -62,7 +63,7 @@ class Terminals:
         ended: Callable[[int], Awaitable[None]],
     ) -> None:
         self._workspace = workspace
-        self._environment = dict(environment)
+        self._sandbox = sandbox
         self._decided = decided
         self._exited = exited
         self._started = started
@@ -84,13 +85,13 @@ class Terminals:
         if kept < 0:
             raise InvalidInput("The output byte limit must not be negative.")
         asked = await asyncio.to_thread(
-            Command.of, self._workspace, self._environment, command, args, env, cwd
+            Command.of, self._workspace, self._sandbox.environment, command, args, env, cwd
         )
         self._require_room()
         await self._decided(asked)
         self._require_room()
-        process = _spawn(asked, self._environment)
-        terminal = _Terminal(process, kept)
+        process = _spawn(asked, self._sandbox)
+        terminal = _Terminal(process, kept, self._sandbox)
         self._terminals[terminal.id] = terminal
         try:
             async with terminal.changing:
@@ -172,7 +173,7 @@ async def _late(tasks: Collection[asyncio.Task[None]]) -> Collection[asyncio.Tas
 class _Terminal:
     """One command. Its pipe belongs to the event loop, which reads it as it fills."""
 
-    def __init__(self, process: subprocess.Popen[bytes], kept: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], kept: int, sandbox: Sandbox) -> None:
         self.id = str(uuid4())
         self.group = process.pid
         # A command that is already over has no start time where the system forgets it at once.
@@ -185,7 +186,8 @@ class _Terminal:
         assert process.stdout is not None
         self._pipe = process.stdout
         self._transport: asyncio.ReadTransport | None = None
-        exit_code(process).add_done_callback(self._note_exit)
+        self._kind = sandbox.kind
+        exit_code(process, sandbox).add_done_callback(self._note_exit)
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -195,7 +197,7 @@ class _Terminal:
 
     async def end(self) -> None:
         """End the group; return when nothing of it is left, or the system cannot end it in time."""
-        await sweep(self.group, self.started)
+        await sweep(self.group, self.started, kind=self._kind)
         await asyncio.wait([self.exited], timeout=KILL_SECONDS)
         self._catch_up()
         if self._transport is None:
@@ -245,12 +247,13 @@ class _Output(asyncio.Protocol):
             self._truncated = True
 
 
-def _spawn(command: Command, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(command: Command, sandbox: Sandbox) -> subprocess.Popen[bytes]:
+    start = sandbox.start_of(command.line, command.directory, command.variables)
     try:
         return subprocess.Popen(
-            command.line,
+            start.line,
             cwd=command.directory,
-            env={**environment, **command.variables},
+            env=start.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -12,7 +12,9 @@ from rich.console import Console
 
 from holdfast.agents import demo
 from holdfast.agents.catalogue import Catalogue
+from holdfast.agents.opening import open_sandboxes
 from holdfast.agents.probe import Probe, probe
+from holdfast.agents.sandbox import Sandboxes
 from holdfast.cli.options import JsonOption
 from holdfast.config import load_settings
 from holdfast.questions.shown import one_line
@@ -25,9 +27,10 @@ def agents(
     ] = True,
 ) -> None:
     """List the agents that can be run, which are installed, and whether they answer."""
-    catalogue = Catalogue.from_settings(load_settings().agents)
+    settings = load_settings()
+    catalogue = Catalogue.from_settings(settings.agents)
     with Console(stderr=True).status("starting every agent that is installed"):
-        found = asyncio.run(_look(catalogue, start=start))
+        found = asyncio.run(_look(catalogue, open_sandboxes(settings), start=start))
     if as_json:
         typer.echo(json.dumps([_as_json(name, result) for name, result in found.items()]))
         return
@@ -47,11 +50,11 @@ def demo_agent(
     demo.main(memory)
 
 
-async def _look(catalogue: Catalogue, *, start: bool) -> dict[str, Probe]:
+async def _look(catalogue: Catalogue, sandboxes: Sandboxes, *, start: bool) -> dict[str, Probe]:
     names = list(catalogue)
     if not start:
         return {name: Probe(path=catalogue[name].path()) for name in names}
-    probes = await asyncio.gather(*(probe(catalogue[name]) for name in names))
+    probes = await asyncio.gather(*(probe(catalogue[name], sandboxes) for name in names))
     return dict(zip(names, probes, strict=True))
 
 
@@ -59,7 +62,9 @@ def _described(catalogue: Catalogue, name: str, result: Probe) -> tuple[str, str
     if result.path is None:
         return "not installed", f"to install it: {catalogue[name].install or catalogue[name].command}"
     state = "answers" if result.answers else "does not answer" if result.problem else "installed"
-    return state, " · ".join(filter(None, (one_line(result.name or result.problem or ""), str(result.path))))
+    said = one_line(result.name or result.problem or "")
+    sandbox = f"sandbox: {result.sandbox['summary']}" if result.sandbox else ""
+    return state, " · ".join(filter(None, (said, str(result.path), sandbox)))
 
 
 def _as_json(name: str, result: Probe) -> dict[str, Any]:
@@ -69,4 +74,5 @@ def _as_json(name: str, result: Probe) -> dict[str, Any]:
         "answers": result.answers,
         "name": result.name,
         "problem": result.problem,
+        "sandbox": result.sandbox,
     }

@@ -18,6 +18,8 @@ from pydantic import BaseModel
 
 import holdfast
 from holdfast.agents.catalogue import Catalogue
+from holdfast.agents.opening import open_sandboxes
+from holdfast.agents.sandbox import Kind
 from holdfast.blobs.opening import open_blobs
 from holdfast.cli.options import JsonOption, StoreOption, without_password
 from holdfast.config import OTHER_NAMES, Settings, load_settings, settings_file, settings_in_file
@@ -104,6 +106,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         _workspace(settings),
         _questions(settings),
         _agents(settings),
+        await _sandbox(settings),
         _models(settings),
     ]
 
@@ -227,6 +230,20 @@ def _agents(settings: Settings) -> Finding:
     absent = [name for name in catalogue if name not in installed]
     missing = f"; not installed: {', '.join(absent)}" if absent else ""
     return Finding("agents", True, f"{', '.join(installed)}{missing} (`holdfast agents` starts each)")
+
+
+async def _sandbox(settings: Settings) -> Finding:
+    if not _installed(PARTS["agents"]):
+        return Finding("sandbox", True, "not looked for; that needs the extra `agents`")
+    made_by = await open_sandboxes(settings).tools()
+    lacks = made_by.lacks(made_by.best, network=True)
+    if made_by.best is Kind.NONE:
+        return Finding(
+            "sandbox", False, "none: agents have your rights; install bubblewrap (docs/security.md)"
+        )
+    if lacks:
+        return Finding("sandbox", True, f"{made_by.best}; it does not keep agents from: {', '.join(lacks)}")
+    return Finding("sandbox", True, f"{made_by.best} holds everything in docs/security.md")
 
 
 def _models(settings: Settings) -> Finding:

@@ -8,6 +8,7 @@ from holdfast.cli.options import AgentOption, SessionOption
 from holdfast.config import load_settings
 from holdfast.errors import MissingExtra
 from holdfast.model.ids import SessionId
+from holdfast.questions import open_box
 
 
 def mcp(session: SessionOption = None, agent: AgentOption = None) -> None:
@@ -17,5 +18,8 @@ def mcp(session: SessionOption = None, agent: AgentOption = None) -> None:
         from holdfast.mcp.stdio import serve_stdio
     except ModuleNotFoundError as error:
         raise MissingExtra("The MCP server", "mcp") from error
-    asker = Asker(load_settings().questions, agent=agent, session_id=SessionId(session) if session else None)
+    settings = load_settings().questions
+    asker = Asker(
+        open_box(settings), settings, agent=agent, session_id=SessionId(session) if session else None
+    )
     asyncio.run(serve_stdio(asker))

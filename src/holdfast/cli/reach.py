@@ -11,15 +11,14 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.agents.catalogue import Catalogue
-from holdfast.agents.live import Limits
+from holdfast.agents.opening import open_supervisor
 from holdfast.agents.permissions import Decision
-from holdfast.agents.repositories import Repositories
 from holdfast.agents.supervisor import Supervisor
 from holdfast.client import Client
 from holdfast.compaction.tokens import default_counter
 from holdfast.config import Settings
 from holdfast.errors import InvalidInput, NotFound
+from holdfast.mcp import question_door
 from holdfast.questions import open_box
 from holdfast.server.shapes import Changes, Session, Turn
 from holdfast.store import open_store
@@ -62,17 +61,11 @@ async def reached(
                 )
             yield ServedSessions(client)
         return
-    catalogue = Catalogue.from_settings(settings.agents)
-    if permissions is not None:
-        catalogue = catalogue.with_permissions(permissions)
+    box = open_box(settings.questions)
     async with (
         open_store(settings.store_url, durability=settings.durability, counter=default_counter()) as store,
-        Supervisor(
-            store,
-            catalogue,
-            Repositories(root, depth=settings.workspace.depth),
-            box=open_box(settings.questions),
-            limits=Limits(idle=settings.workspace.idle_minutes * 60),
+        open_supervisor(
+            settings, store, box, question_door(box, settings.questions), root=root, permissions=permissions
         ) as supervisor,
     ):
         yield OwnSessions(supervisor, store)

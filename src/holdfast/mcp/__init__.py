@@ -1,1 +1,23 @@
-"""Question sets for any agent that speaks MCP: `holdfast mcp`, over standard input and output."""
+"""Question sets for any agent that speaks MCP.
+
+`holdfast mcp` serves a client on standard input and output. An agent that Holdfast starts finds a socket.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.config import QuestionSettings
+    from holdfast.mcp.door import QuestionDoor
+    from holdfast.questions import QuestionBox
+
+
+def question_door(box: QuestionBox, settings: QuestionSettings) -> QuestionDoor | None:
+    """Where agents ask. None without the extra `mcp`."""
+    if find_spec("mcp") is None:
+        return None
+    from holdfast.mcp.door import QuestionDoor
+
+    return QuestionDoor(box, settings)

@@ -32,8 +32,8 @@ from holdfast.model.question import (
     QuestionSetId,
     QuestionStatus,
 )
-from holdfast.questions import QuestionBox, open_box
-from holdfast.questions.errors import QuestionsTimedOut
+from holdfast.questions import QuestionBox
+from holdfast.questions.errors import QuestionSetNotFound, QuestionsTimedOut
 from holdfast.questions.format import rejection_text, response_text, status_text, submitted_text
 
 log = logging.getLogger("holdfast.mcp")
@@ -53,13 +53,19 @@ class Asker:
     """What one MCP client asks. `agent` and `session_id` say for whom, where Holdfast started the server."""
 
     def __init__(
-        self, settings: QuestionSettings, *, agent: str | None = None, session_id: SessionId | None = None
+        self,
+        box: QuestionBox,
+        settings: QuestionSettings,
+        *,
+        agent: str | None = None,
+        session_id: SessionId | None = None,
+        working_directory: Path | None = None,
     ) -> None:
-        self._box: QuestionBox = open_box(settings)
+        self._box = box
         self._settings = settings
         self._agent = agent
         self._session_id = session_id
-        self._working_directory = str(Path.cwd())
+        self._working_directory = str(working_directory or Path.cwd())
         self._finding = asyncio.Lock()
         self._owed: set[QuestionSetId] = set()
         """Sets whose asker was to wait, and has not heard the answer."""
@@ -85,8 +91,13 @@ class Asker:
         return [_told(question_set), *await self._late_answers(new)]
 
     async def fetch(self, call: Call, text: str, *, blocking: bool) -> str:
-        """The answers to a set that was asked before, or how it stands."""
+        """The answers to a set that was asked before, or how it stands.
+
+        An asker that stands for one session hears of the sets of this session alone.
+        """
         question_set = await self._box.get(await self._box.resolve(text))
+        if self._session_id is not None and question_set.session_id != self._session_id:
+            raise QuestionSetNotFound(text)
         if blocking and not question_set.is_settled:
             question_set = await self._wait(call, question_set)
             if not question_set.is_settled:

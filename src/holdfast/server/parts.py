@@ -14,6 +14,7 @@ from holdfast.compaction.tokens import default_counter
 from holdfast.config import ServerSettings, Settings
 from holdfast.execution.opening import open_orchestrator
 from holdfast.execution.orchestrator import Orchestrator
+from holdfast.mcp import question_door
 from holdfast.model.principal import LOCAL
 from holdfast.questions import open_box
 from holdfast.retrieval import Retrieval, open_retrieval
@@ -52,7 +53,9 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
     async with (
         await open_retrieval(settings) as retrieval,
         open_store(settings.store_url, durability=settings.durability, counter=counter) as store,
-        open_supervisor(settings, store, box, starts_agents=auth) as supervisor,
+        open_supervisor(
+            settings, store, box, question_door(box, settings.questions), starts_agents=auth
+        ) as supervisor,
         open_orchestrator(settings, store, blobs, retrieval) as orchestrator,
     ):
         inbox = Inbox(box)

@@ -34,9 +34,9 @@ export class SessionDetails {
       this.#tokens(session, usage),
     );
     const { repoId, messageCount, turnCount } = session;
-    this.#show("facts", [repoId, messageCount, turnCount, store.repos.size, modelOf(session)], () =>
-      this.#facts(session),
-    );
+    const sandbox = session.agentState?.sandbox?.summary;
+    const facts = [repoId, messageCount, turnCount, store.repos.size, modelOf(session), sandbox];
+    this.#show("facts", facts, () => this.#facts(session));
   }
 
   /** Build a part again only when what it shows has changed. */
@@ -106,6 +106,7 @@ export class SessionDetails {
         fact("Path", repo?.path),
         fact("Branch", repo?.branch),
         fact("Agent", session.agentState?.agent?.title ?? session.agent),
+        fact("Sandbox", session.agentState?.sandbox?.summary),
         fact("Model", modelOf(session)),
         fact("Context", conversationOf(session)),
         fact("Forked from", original && h("a", { href: sessionHref(original) }, "another session")),

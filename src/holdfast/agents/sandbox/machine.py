@@ -1,0 +1,89 @@
+"""What of a machine and of its owner's home an agent may see, and what it never sees."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+SYSTEM = (
+    *("/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap"),
+    *("/sys", "/usr", "/run/current-system", "/var/lib/ca-certificates"),
+)
+"""Read by every program. What not everybody on the machine may read of `/etc` is hidden."""
+
+RESOLVER = Path("/etc/resolv.conf")
+"""Often a link to a file that a service writes below `/run`."""
+
+TOOLCHAINS = (
+    *(".asdf", ".bun", ".cargo/bin", ".cargo/config.toml", ".cargo/env", ".deno", ".dotnet", ".fnm"),
+    *(".ghcup", ".go", ".jabba", ".local/bin", ".local/lib", ".local/pipx", ".local/share/fnm"),
+    *(".local/share/mise", ".local/share/pipx", ".local/share/pnpm", ".local/share/uv", ".n"),
+    *(".nix-profile", ".npm-global", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".rvm", ".sdkman"),
+    *(".volta", ".yarn/bin", "go/bin", "sdk"),
+)
+"""Compilers, interpreters and their managers, below a person's home. Their caches are not among them."""
+
+GIT_SETTINGS = (".gitconfig", ".config/git")
+"""Whose name a commit carries, and what git ignores everywhere."""
+
+SECRETS = (
+    *(".aws", ".azure", ".cargo/credentials", ".cargo/credentials.toml", ".config/chromium"),
+    *(".config/gcloud", ".config/gh", ".config/git/credentials", ".config/google-chrome", ".config/op"),
+    *(".config/hub", ".config/rclone", ".docker/config.json", ".git-credentials", ".gnupg", ".kube"),
+    *(".local/share/keyrings", ".mozilla", ".netrc", ".npmrc", ".password-store", ".pgpass", ".pypirc"),
+    *(".ssh", ".terraform.d/credentials.tfrc.json", ".thunderbird", ".vault-token"),
+)
+"""Never seen below a person's home, also where that is the repository, unless an agent's entry names it."""
+
+DROPPED = ("XDG_", "TMPDIR")
+"""Variables that name directories of the person's. Without them, programs look below `HOME` and in `/tmp`."""
+
+
+def home_of(environment: Mapping[str, str]) -> Path | None:
+    """The real path of the home in an environment. None where programs are given none of their own."""
+    named = environment.get("HOME")
+    home = Path(os.path.realpath(named)) if named else Path("/")
+    return home if len(home.parts) > 1 and home.is_dir() and not _is_system(home) else None
+
+
+def system() -> Iterator[Path]:
+    """The directories of the system, as far as they are there."""
+    yield from (path for path in map(Path, SYSTEM) if path.exists())
+    resolver = Path(os.path.realpath(RESOLVER))
+    if not _is_system(resolver) and resolver.exists():
+        yield resolver
+
+
+def for_few(directory: Path = Path("/etc")) -> Iterator[Path]:
+    """What below a directory not everybody may read: key files, hashes of passwords."""
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            mode = entry.stat(follow_symlinks=False).st_mode
+        except OSError:
+            continue
+        needed = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
+        if stat.S_ISLNK(mode):
+            continue
+        if mode & needed != needed:
+            yield Path(entry.path)
+        elif stat.S_ISDIR(mode):
+            yield from for_few(Path(entry.path))
+
+
+def in_path(environment: Mapping[str, str]) -> Iterator[Path]:
+    """The directories in which programs are looked for."""
+    for name in environment.get("PATH", "").split(os.pathsep):
+        if Path(name).is_absolute() and Path(name).is_dir():
+            yield Path(name)
+            if (real := Path(os.path.realpath(name))) != Path(name):
+                yield real
+
+
+def _is_system(path: Path) -> bool:
+    return any(Path(each) == path or Path(each) in path.parents for each in SYSTEM)

@@ -1,0 +1,48 @@
+"""What a sandboxed program finds where: places to read, places to write, and places that are empty for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Access(StrEnum):
+    READ = "read"
+    WRITE = "write"
+    HIDDEN = "hidden"
+    """An empty directory or file stands in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    path: Path
+    """Where the program finds it."""
+    access: Access
+    source: Path
+    """What is there: the same path, unless something else stands in for it."""
+
+
+def read(path: Path, source: Path | None = None) -> Place:
+    return Place(path, Access.READ, source or path)
+
+
+def write(path: Path, source: Path | None = None) -> Place:
+    return Place(path, Access.WRITE, source or path)
+
+
+def hidden(path: Path) -> Place:
+    return Place(path, Access.HIDDEN, path)
+
+
+def in_order(places: Iterable[Place]) -> list[Place]:
+    """Each path once, as the last place says that names it; what lies in another place comes after it."""
+    last = {place.path: place for place in places}
+    return sorted(last.values(), key=lambda place: len(place.path.parts))
+
+
+def around(path: Path, places: Sequence[Place]) -> Place | None:
+    """The place in which a path lies, or which it is."""
+    found = [place for place in places if place.path == path or place.path in path.parents]
+    return max(found, key=lambda place: len(place.path.parts), default=None)

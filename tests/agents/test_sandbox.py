@@ -1,0 +1,419 @@
+"""A hostile agent in each kind of sandbox, what it is kept from, and what it still can do."""
+
+import asyncio
+import ctypes
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.agents.catalogue import AgentEntry
+from holdfast.agents.sandbox import Guard, Kind, Sandbox, Sandboxes, SandboxRefused, Wanted
+from holdfast.agents.sandbox.kinds import HOLDS, Tools, tools
+from tests.agents.attacks import ATTACKS
+from tests.agents.worlds import World, git, repository, working
+
+pytestmark = pytest.mark.usefixtures("process")
+
+SECRET = "a-secret-of-the-persons"
+
+RUNNER = """
+import ctypes, json, os, socket, subprocess, sys
+names, attacks = json.load(open("attacks.json"))
+names["libc"] = ctypes.CDLL(None)
+names["buffer"] = ctypes.create_string_buffer(100)
+won = {}
+for name, code in attacks.items():
+    scope = {"os": os, "socket": socket, "subprocess": subprocess, **names}
+    try:
+        exec(code, scope)
+        won[name] = bool(scope.get("won"))
+    except Exception as error:
+        won[name] = False
+        print(name, "->", type(error).__name__, error, file=sys.stderr)
+print(json.dumps(won))
+"""
+
+ADD_KEY, KEYCTL = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(platform.machine(), (0, 0))
+SESSION_KEYRING = -3
+
+SECRETS = (
+    *("data/server.json", "data/holdfast.db", "data/blob", "questions/request.json", "work/other/code.py"),
+    *("home/.ssh/id_ed25519", "home/.aws/credentials", "home/.netrc", "home/.npmrc", "home/.pypirc"),
+    *("home/.config/gh/hosts.yml", "home/.git-credentials", "home/.config/git/credentials"),
+    *("home/.docker/config.json", "home/.cargo/credentials.toml", "home/.mozilla/cookies"),
+    *("home/.gnupg/key", "home/diary.txt", "home/.bashrc", "home/.local/bin/tool"),
+    *("home/.codex/config.toml", "home/.codex/auth.json"),
+)
+
+
+class Scene:
+    """A person's machine: a home, the data of Holdfast, two repositories, and services that run."""
+
+    def __init__(self, directory: Path, kind: Kind, made_by: Tools) -> None:
+        self.directory = directory
+        for name in SECRETS:
+            file = directory / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{SECRET}\n")
+        self.home, self.data = directory / "home", directory / "data"
+        self.repository = repository(directory / "work" / "project")
+        self.sandboxes = Sandboxes(
+            self.data / "sandboxes", never=[self.data, directory / "questions"], made_by=made_by.only(kind)
+        )
+        self.entry = AgentEntry(
+            command=sys.executable,
+            configuration=(".codex/config.toml",),
+            credentials=(".codex/auth.json",),
+            env={"HOME": str(self.home)},
+        )
+
+    def prepare_git(self) -> None:
+        """Everything that git follows: includes, a submodule, a linked working tree."""
+        root = self.repository
+        git(root, "config", "include.path", "../shared.gitconfig")
+        git(root, "config", "--add", "include.path", "../missing.gitconfig")
+        (root / "shared.gitconfig").write_text("[user]\n\tname = shared\n")
+        module = root / ".git" / "modules" / "a" / "b"
+        (module / "hooks").mkdir(parents=True)
+        (module / "HEAD").write_text("ref: refs/heads/main\n")
+        (module / "config").write_text("[core]\n")
+        git(root, "worktree", "add", "--quiet", "-b", "linked", str(self.directory / "work" / "linked"))
+
+    async def open(self, repository: Path | None = None, **changes: Any) -> Sandbox:
+        entry = msgspec.structs.replace(self.entry, **changes)
+        return await self.sandboxes.open(
+            entry, repository or self.repository, entry.environment(), owner=("agent", "local")
+        )
+
+    def run(self, sandbox: Sandbox, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        start = sandbox.start_of(command, self.repository, variables)
+        return subprocess.run(
+            start.line,
+            env=start.environment,
+            cwd=self.repository,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def guarded(self) -> dict[str, str]:
+        """What the person has, outside the repository and in what git follows."""
+        git_files = ("config", "hooks/*", "info/attributes", "modules/**/*", "worktrees/linked/*dir")
+        files = [self.directory / name for name in SECRETS if not name.endswith("auth.json")]
+        files += [self.repository / "shared.gitconfig"]
+        files += [file for each in git_files for file in (self.repository / ".git").glob(each)]
+        return {
+            str(file): sha256(file.read_bytes()).hexdigest() + str(file.stat().st_mode)
+            for file in files
+            if file.is_file()
+        }
+
+
+@dataclass
+class Assault:
+    won: dict[str, bool]
+    before: dict[str, str]
+    after: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def made_by() -> Tools:
+    return asyncio.run(tools())
+
+
+@pytest.fixture(scope="module", params=[Kind.BUBBLEWRAP, Kind.LANDLOCK, Kind.NONE])
+def kind(request: pytest.FixtureRequest, made_by: Tools) -> Kind:
+    """Each kind in turn."""
+    chosen: Kind = request.param
+    if made_by.only(chosen).best is not chosen:
+        pytest.skip(f"this machine has no {chosen}")
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def assault(kind: Kind, made_by: Tools, tmp_path_factory: pytest.TempPathFactory, process: None) -> Assault:
+    """All attacks of one agent, and what the person had before and after them."""
+    scene = Scene(tmp_path_factory.mktemp("scene"), kind, made_by)
+    scene.prepare_git()
+    with ExitStack() as outside:
+        names = _outside(scene, outside)
+        attacks = {name: attack.code for name, attack in ATTACKS.items()}
+        (scene.repository / "attacks.json").write_text(json.dumps([names, attacks]))
+        (scene.repository / "runner.py").write_text(RUNNER)
+        before = scene.guarded()
+
+        async def attack() -> dict[str, bool]:
+            sandbox = await scene.open()
+            try:
+                ended = await asyncio.to_thread(scene.run, sandbox, sys.executable, "runner.py")
+                print(ended.stderr)
+                won: dict[str, bool] = json.loads(ended.stdout)
+                return won
+            finally:
+                await sandbox.close()
+
+        return Assault(asyncio.run(attack()), before, scene.guarded())
+
+
+def _outside(scene: Scene, opened: ExitStack) -> dict[str, Any]:
+    """What runs on the machine beside the agent, and the names by which an attack finds it."""
+    run = scene.directory / "run"
+    run.mkdir()
+    other_home = scene.data / "sandboxes" / "local" / "0" / "agent" / ".codex"
+    other_home.mkdir(parents=True)
+    (other_home / "history").write_text(SECRET)
+    docker, datagrams = run / "docker.sock", run / "log.sock"
+    abstract = f"\0holdfast-{scene.directory.name}-{os.getpid()}"
+    for address in (str(docker), abstract):
+        listener = opened.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(address)
+        listener.listen()
+    opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)).bind(str(datagrams))
+    sleeper = subprocess.Popen(
+        ["sleep", "600"], cwd=scene.data, env={"KEY": SECRET, **os.environ}, start_new_session=True
+    )
+    opened.callback(sleeper.wait)
+    opened.callback(sleeper.kill)
+    libc = ctypes.CDLL(None)
+    words = SECRET.encode()
+    key = libc.syscall(ADD_KEY, b"user", b"holdfast-test", words, len(words), SESSION_KEYRING)
+    return {
+        "secret": SECRET,
+        "forged": "forged\n",
+        "home": str(scene.home),
+        "data": str(scene.data),
+        "questions": str(scene.directory / "questions"),
+        "other": str(scene.directory / "work" / "other"),
+        "other_home": str(other_home.parent),
+        "docker": str(docker),
+        "datagrams": str(datagrams),
+        "abstract": abstract,
+        "outside": sleeper.pid,
+        "key": key,
+        "keyctl": KEYCTL,
+    }
+
+
+@pytest.mark.req("SEC-02", "SEC-03", "SEC-05")
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_a_sandbox_holds_no_attack_gets(assault: Assault, kind: Kind, made_by: Tools, name: str) -> None:
+    """Without a sandbox each attack succeeds, so that none fails for a reason of its own."""
+    if ATTACKS[name].keeps not in made_by.lacks(kind, network=True):
+        assert not assault.won[name]
+    elif kind is Kind.NONE and (ATTACKS[name].keeps is not Guard.PRIVILEGES or os.getuid() == 0):
+        assert assault.won[name]
+
+
+@pytest.mark.req("SEC-02", "SEC-04")
+def test_nothing_of_the_persons_has_changed(assault: Assault, kind: Kind) -> None:
+    changed = {
+        path for path in assault.before | assault.after if assault.before.get(path) != assault.after.get(path)
+    }
+    if kind is Kind.LANDLOCK:
+        changed = {path for path in changed if "/project/" not in path and not path.endswith("/tool")}
+    assert bool(changed) is (kind is Kind.NONE)
+
+
+@pytest.mark.req("SEC-05")
+@pytest.mark.parametrize("guard", Guard)
+def test_what_a_kind_is_said_not_to_hold_it_does_not_hold(assault: Assault, kind: Kind, guard: Guard) -> None:
+    """The table says neither too much nor too little."""
+    tried = [name for name, attack in ATTACKS.items() if attack.keeps is guard]
+    if tried and guard not in HOLDS[kind]:
+        assert any(assault.won[name] for name in tried)
+
+
+# What it still can do
+
+
+@pytest.fixture
+def scene(tmp_path: Path, made_by: Tools) -> Scene:
+    return Scene(tmp_path, Kind.BUBBLEWRAP, made_by)
+
+
+CONFINING = [Kind.BUBBLEWRAP, Kind.LANDLOCK]
+
+
+@pytest.mark.req("SEC-04")
+@pytest.mark.parametrize("confining", CONFINING)
+async def test_an_agent_works_in_its_repository_and_commits(
+    tmp_path: Path, made_by: Tools, confining: Kind
+) -> None:
+    scene = Scene(tmp_path, confining, made_by)
+    (scene.home / ".gitconfig").write_text("[user]\n\tname = p\n\temail = p@example.org\n")
+    with (scene.home / ".gitconfig").open("a") as settings:
+        settings.write("[commit]\n\tgpgSign = true\n")
+    sandbox = await scene.open()
+    try:
+        ended = scene.run(sandbox, "sh", "-ec", "echo new > new; git add new; git commit -qm new; git log -1")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "p@example.org" in ended.stdout
+        pushed = scene.run(sandbox, "git", "remote", "add", "origin", "https://example.org/x")
+    finally:
+        await sandbox.close()
+    assert (pushed.returncode != 0) is (confining is Kind.BUBBLEWRAP)
+    left = [path.name for path in (scene.repository / ".git").iterdir()]
+    assert not {"commondir", "config.worktree", "config.lock"} & set(left)
+    assert subprocess.run(["git", "status"], cwd=scene.repository, check=False).returncode == 0
+
+
+@pytest.mark.req("SEC-07")
+@pytest.mark.parametrize("confining", CONFINING)
+async def test_its_home_is_kept_for_one_repository_alone(
+    tmp_path: Path, made_by: Tools, confining: Kind
+) -> None:
+    scene = Scene(tmp_path, confining, made_by)
+    other = repository(tmp_path / "work" / "second")
+    read = ["sh", "-c", "cat ~/.codex/sessions 2>/dev/null; cat ~/.codex/auth.json"]
+    said = []
+    for step in (
+        ["sh", "-c", "echo transcript > ~/.codex/sessions; echo renewed > ~/.codex/auth.json"],
+        read,
+    ):
+        sandbox = await scene.open()
+        said.append(scene.run(sandbox, *step))
+        await sandbox.close()
+    elsewhere = await scene.open(other)
+    start = elsewhere.start_of(read, other)
+    said.append(
+        subprocess.run(
+            start.line, env=start.environment, cwd=other, capture_output=True, text=True, check=False
+        )
+    )
+    await elsewhere.close()
+    assert [each.stdout for each in said] == ["", "transcript\nrenewed\n", "renewed\n"], said
+    assert (scene.home / ".codex" / "auth.json").read_text() == "renewed\n"
+    assert not (scene.home / ".codex" / "sessions").exists()
+
+
+@pytest.mark.req("SEC-08")
+@pytest.mark.parametrize("confining", CONFINING)
+async def test_without_a_network_nothing_is_reached(tmp_path: Path, made_by: Tools, confining: Kind) -> None:
+    scene = Scene(tmp_path, confining, made_by)
+    call = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5)"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        codes = []
+        for network in (True, False):
+            sandbox = await scene.open(network=network)
+            codes.append(scene.run(sandbox, sys.executable, "-c", call, port).returncode)
+            await sandbox.close()
+    assert (codes[0], codes[1] != 0) == (0, True)
+
+
+@pytest.mark.req("SEC-09")
+@pytest.mark.parametrize("confining", CONFINING)
+async def test_a_variable_of_the_agents_reaches_its_command_and_not_what_confines_it(
+    tmp_path: Path, made_by: Tools, confining: Kind
+) -> None:
+    """`LD_PRELOAD` would run a library of the agent's with the rights of the server."""
+    scene = Scene(tmp_path, confining, made_by)
+    sandbox = await scene.open()
+    start = sandbox.start_of(["env"], scene.repository, {"LD_PRELOAD": "/evil.so", "MINE": "1"})
+    assert {"LD_PRELOAD", "MINE"}.isdisjoint(start.environment)
+    said = scene.run(sandbox, "env", LD_PRELOAD="/evil.so", MINE="1").stdout
+    await sandbox.close()
+    assert "MINE=1" in said.splitlines()
+
+
+@pytest.mark.parametrize("confining", CONFINING)
+async def test_how_a_command_ended_is_known(tmp_path: Path, made_by: Tools, confining: Kind) -> None:
+    scene = Scene(tmp_path, confining, made_by)
+    sandbox = await scene.open()
+    codes = [
+        sandbox.exit_code(scene.run(sandbox, "sh", "-c", script).returncode)
+        for script in ("exit 0", "exit 3", "kill -KILL $$", "kill -TERM $$")
+    ]
+    await sandbox.close()
+    assert codes == [0, 3, -9, -15]
+
+
+async def test_what_an_entry_names_is_seen_or_written(scene: Scene) -> None:
+    sandbox = await scene.open(sees=("~/.ssh",), writes=("~/diary.txt",))
+    ended = scene.run(
+        sandbox, "sh", "-c", "cat ~/.ssh/id_ed25519; echo x >> ~/diary.txt; echo x >> ~/.ssh/id_ed25519"
+    )
+    await sandbox.close()
+    assert ended.stdout == f"{SECRET}\n"
+    assert (scene.home / "diary.txt").read_text() == f"{SECRET}\nx\n"
+    assert (scene.home / ".ssh" / "id_ed25519").read_text() == f"{SECRET}\n"
+
+
+async def test_secrets_in_a_repository_that_is_a_home_are_not_seen(scene: Scene) -> None:
+    git(scene.home, "init", "--quiet")
+    sandbox = await scene.open(scene.home)
+    start = sandbox.start_of(["sh", "-c", "cat diary.txt; cat .ssh/*; cat .netrc; ls -A .ssh"], scene.home)
+    ended = subprocess.run(
+        start.line, env=start.environment, cwd=scene.home, capture_output=True, text=True, check=False
+    )
+    await sandbox.close()
+    assert ended.stdout == f"{SECRET}\n"
+
+
+@pytest.mark.req("SEC-06")
+@pytest.mark.parametrize(
+    ("kind_there", "changes", "said"),
+    [
+        (Kind.NONE, {}, "requires a sandbox, and this machine has none"),
+        (Kind.LANDLOCK, {}, "landlock does not keep it from: .*hooks and settings of git"),
+    ],
+)
+async def test_what_is_required_and_not_held_is_refused_in_a_sentence(
+    tmp_path: Path, made_by: Tools, kind_there: Kind, changes: dict[str, Any], said: str
+) -> None:
+    scene = Scene(tmp_path, kind_there, made_by)
+    with pytest.raises(SandboxRefused, match=said):
+        await scene.open(sandbox=Wanted.REQUIRED, **changes)
+    assert (await scene.open()).lacks
+
+
+async def test_two_sandboxes_of_one_repository_share_what_stands_in_for_its_settings(scene: Scene) -> None:
+    first, second = await scene.open(), await scene.open()
+    await first.close()
+    assert scene.run(second, "sh", "-c", "echo evil > .git/commondir").returncode != 0
+    await second.close()
+    assert not (scene.repository / ".git" / "commondir").exists()
+
+
+# In a session
+
+
+@pytest.mark.req("SEC-01")
+async def test_an_agent_and_its_commands_are_in_a_sandbox_and_the_session_says_so(world: World) -> None:
+    world.trust()
+    private = world.directory / "private.txt"
+    private.write_text(SECRET)
+    async with working(world) as (supervisor, session):
+        await world.ask(supervisor, session, f"run cat {private}; ls {world.box.directory}; echo $HOME")
+        said = [text for _, text in await world.texts(session)][-1]
+        assert SECRET not in said
+        assert said.count("No such file") == 2
+        state = (await world.store.get_session(session.id)).agent_state["sandbox"]
+        assert (state["kind"], state["lacks"]) == ("bubblewrap", [])
+        assert "sees: repository" in state["summary"]
+    async with working(world, sandboxes=None) as (supervisor, session):
+        await world.ask(supervisor, session, f"run cat {private}")
+        assert SECRET in [text for _, text in await world.texts(session)][-1]
+
+
+@pytest.mark.req("SEC-06")
+async def test_an_agent_whose_sandbox_is_required_and_not_there_makes_no_session(
+    world: World, made_by: Tools
+) -> None:
+    world.agents["demo"] = msgspec.structs.replace(world.demo, sandbox=Wanted.REQUIRED)
+    none = Sandboxes(world.directory / "sandboxes", made_by=made_by.only(Kind.NONE))
+    async with world.supervisor(sandboxes=none) as supervisor:
+        with pytest.raises(SandboxRefused, match="this machine has none"):
+            await world.open(supervisor)
+    assert (await world.store.list()).total == 0
