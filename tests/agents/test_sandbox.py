@@ -2,12 +2,14 @@
 
 import asyncio
 import ctypes
+import http.server
 import json
 import os
 import platform
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
@@ -310,6 +312,66 @@ async def test_without_a_network_nothing_is_reached(tmp_path: Path, made_by: Too
             codes.append(scene.run(sandbox, sys.executable, "-c", call, port).returncode)
             await sandbox.close()
     assert (codes[0], codes[1] != 0) == (0, True)
+
+
+HOSTS = """
+import os, sys, urllib.request
+for url in sys.argv[1:]:
+    try:
+        print(urllib.request.urlopen(url, timeout=20).read().decode())
+    except OSError as error:
+        print(error)
+"""
+
+TUNNEL = """
+import socket, sys
+proxy = socket.create_connection(("127.0.0.1", 3128))
+for port in sys.argv[1:]:
+    proxy = socket.create_connection(("127.0.0.1", 3128))
+    proxy.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\n\\r\\n".encode())
+    print(proxy.recv(100).decode().splitlines()[0])
+"""
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"hello {self.path}".encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.mark.req("SEC-08")
+async def test_with_named_hosts_these_are_reached_and_no_others(scene: Scene) -> None:
+    with ExitStack() as opened:
+        made = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello) for _ in range(2)]
+        servers = [opened.enter_context(server) for server in made]
+        for server in servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            opened.callback(server.shutdown)
+        named, other = (server.server_port for server in servers)
+        sandbox = await scene.open(network=(f"127.0.0.1:{named}",))
+        urls = [f"http://127.0.0.1:{port}/there" for port in (named, other)]
+        run = [sys.executable, "-c", HOSTS, *urls]
+        reached = await asyncio.to_thread(scene.run, sandbox, *run)
+        without = ["env", "-u", "http_proxy", "-u", "HTTP_PROXY"]
+        around = await asyncio.to_thread(scene.run, sandbox, *without, *run)
+        tunnel = [sys.executable, "-c", TUNNEL, str(named), str(other)]
+        tunnelled = await asyncio.to_thread(scene.run, sandbox, *tunnel)
+        await sandbox.close()
+    assert reached.stdout.splitlines() == ["hello /there", "HTTP Error 403: Forbidden"], reached
+    assert around.stdout.count("Connection refused") == 2
+    assert tunnelled.stdout.splitlines() == ["HTTP/1.1 200 Connection established", "HTTP/1.1 403 Forbidden"]
+    assert f"network: 127.0.0.1:{named}" in sandbox.summary
+
+
+async def test_named_hosts_are_promised_only_where_they_are_held(tmp_path: Path, made_by: Tools) -> None:
+    scene = Scene(tmp_path, Kind.LANDLOCK, made_by)
+    sandbox = await scene.open(network=("example.org",))
+    await sandbox.close()
+    assert Guard.HOSTS in sandbox.lacks
 
 
 @pytest.mark.req("SEC-09")

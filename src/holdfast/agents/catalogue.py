@@ -68,8 +68,9 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     sandbox: Wanted = Wanted.AUTO
     own_sandbox_off: tuple[str, ...] = ()
     """Arguments that switch off a sandbox of the agent's own. Inside ours, it could not make it."""
-    network: bool = True
-    """False for an agent whose model is on this machine, and that is to reach nothing."""
+    network: bool | tuple[str, ...] = True
+    """False for an agent that is to reach nothing. Hosts, such as `api.example.org` or `localhost:8080`, for
+    one that reaches these through the proxy of its sandbox."""
     sees: tuple[str, ...] = ()
     """What it may read beside its repository, its installation and the system. `~/` is your home."""
     writes: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -45,11 +45,12 @@ class Guard(StrEnum):
     GIT = "hooks and settings of git"
     CONFIGURATION = "its own configuration"
     NETWORK = "the network, where it is switched off"
+    HOSTS = "hosts that its entry does not name, where it names some"
 
 
 HOLDS: Mapping[Kind, frozenset[Guard]] = {
     Kind.BUBBLEWRAP: frozenset(Guard),
-    Kind.LANDLOCK: frozenset(Guard) - {Guard.GIT, Guard.MODES},
+    Kind.LANDLOCK: frozenset(Guard) - {Guard.GIT, Guard.MODES, Guard.HOSTS},
     Kind.NONE: frozenset(),
 }
 
@@ -84,11 +85,13 @@ class Tools:
             self.scopes,
         )
 
-    def lacks(self, kind: Kind, *, network: bool) -> tuple[Guard, ...]:
-        """What a sandbox of this kind does not keep an agent from that may or may not use the network."""
+    def lacks(self, kind: Kind, *, network: bool | Sequence[str]) -> tuple[Guard, ...]:
+        """What a sandbox of this kind does not keep an agent from that has such a network."""
         held = HOLDS[kind]
-        if not self.scopes and network:  # without a network, it has such sockets of its own
+        if not self.scopes and network is True:  # with a network of its own, it has such sockets of its own
             held -= {Guard.ABSTRACT_SOCKETS}
+        if isinstance(network, bool):
+            held |= {Guard.HOSTS}
         return tuple(guard for guard in Guard if guard not in held)
 
 

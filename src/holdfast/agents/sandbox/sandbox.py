@@ -12,8 +12,8 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +26,7 @@ from holdfast.agents.sandbox.git_directory import GitDirectory, StandIns
 from holdfast.agents.sandbox.installation import installation
 from holdfast.agents.sandbox.kinds import Guard, Kind, Tools, launcher, tools
 from holdfast.agents.sandbox.places import Place, around, hidden, in_order, read, write
+from holdfast.agents.sandbox.proxy import VARIABLES, Proxy
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Sandbox:
     """All variables of what is started."""
     home: Path
     """Where the agent's home is on the disk."""
-    network: bool = True
+    network: bool | tuple[str, ...] = True
     lacks: tuple[Guard, ...] = tuple(Guard)
     sees: tuple[str, ...] = ()
     replaces_own: bool = False
@@ -83,6 +84,7 @@ class Sandbox:
     _tools: Tools = field(default_factory=Tools)
     _temporary: Path | None = None
     _stand_ins: StandIns | None = None
+    _proxy: Proxy | None = None
 
     @classmethod
     def none(cls, environment: Mapping[str, str]) -> Sandbox:
@@ -98,13 +100,14 @@ class Sandbox:
         """
         match self.kind, self._tools:
             case Kind.BUBBLEWRAP, Tools(bubblewrap=Path() as program):
+                begun = [*self._proxy.begins, *command] if self._proxy else command
                 mounted = bubblewrap.command_line(
-                    program, self.places, command, directory, variables, network=self.network
+                    program, self.places, begun, directory, variables, network=self.network is True
                 )
                 return Start(launcher(self._tools.first, *mounted), self.environment)
             case Kind.LANDLOCK, Tools(sandlock=Path() as sandlock):
                 confined = landlock.command_line(
-                    sandlock, self.places, command, directory, variables, network=self.network
+                    sandlock, self.places, command, directory, variables, network=bool(self.network)
                 )
                 return Start(confined, self.environment)
         return Start(command, {**self.environment, **variables})
@@ -118,7 +121,8 @@ class Sandbox:
         """What its session says of it, in a line."""
         if self.kind is Kind.NONE:
             return "none: the agent has the rights of the server"
-        said = [f"{self.kind}; sees: {', '.join(self.sees)}; network: {'yes' if self.network else 'no'}"]
+        network = ("no", "yes")[self.network] if isinstance(self.network, bool) else ", ".join(self.network)
+        said = [f"{self.kind}; sees: {', '.join(self.sees)}; network: {network}"]
         if self.lacks:
             said.append(f"does not keep it from: {', '.join(self.lacks)}")
         if self.replaces_own:
@@ -130,13 +134,15 @@ class Sandbox:
         return {
             "kind": self.kind.value,
             "sees": list(self.sees),
-            "network": self.network,
+            "network": self.network if isinstance(self.network, bool) else list(self.network),
             "lacks": [guard.value for guard in self.lacks],
             "summary": self.summary,
         }
 
     async def close(self) -> None:
         """Take away what was made for this session alone."""
+        if self._proxy is not None:
+            await self._proxy.close()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -190,9 +196,17 @@ class Sandboxes:
             raise SandboxRefused(_refusal(kind, lacks))
         if kind is Kind.NONE:
             return Sandbox.none(environment)
-        return await asyncio.to_thread(
-            self._open, kind, made_by, lacks, entry, repository, environment, owner, also
-        )
+        async with AsyncExitStack() as opened:
+            proxy = None
+            if kind is Kind.BUBBLEWRAP and not isinstance(entry.network, bool):
+                proxy = await Proxy.open(entry.network)
+                opened.push_async_callback(proxy.close)
+                environment, also = {**environment, **VARIABLES}, (*also, *proxy.places)
+            sandbox = await asyncio.to_thread(
+                self._open, kind, made_by, lacks, entry, repository, environment, owner, also
+            )
+            opened.pop_all()
+        return replace(sandbox, _proxy=proxy)
 
     def _open(
         self,
