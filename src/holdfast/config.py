@@ -59,12 +59,23 @@ class WorkspaceSettings(BaseModel):
 
     root: Path = Path()
     """Also AGENT_WORKSPACE_ROOT. The repositories in it, and no others, can be worked in."""
+    roots: dict[str, Path] = {}
+    """The same for other organizations: `acme = "/srv/acme"`, or `"*" = "/srv/{organization}"` for all that
+    have no entry. Without one, an organization has no repositories here."""
+
     depth: int = Field(default=3, ge=0, le=10)
     """How many directories below the root a repository may lie."""
     max_sessions: int = Field(default=5, ge=1)
     """Also AGENT_MAX_SESSIONS. How many agents may run at a time."""
     idle_minutes: float = Field(default=30, gt=0)
     """Also AGENT_SESSION_IDLE_TIMEOUT. How long nothing may happen before a session is completed."""
+
+    @field_validator("roots")
+    @classmethod
+    def _apart(cls, roots: dict[str, Path]) -> dict[str, Path]:
+        if "*" in roots and "{organization}" not in str(roots["*"]):
+            raise ValueError("the path of `*` must contain {organization}")
+        return roots
 
 
 class ServerSettings(BaseModel):

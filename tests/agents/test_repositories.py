@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from holdfast import Principal, Store
+from holdfast import Principal, PrincipalRole, Store
 from holdfast.agents.repositories import NoWorkspaceRoot, Repositories, repository_paths
 from holdfast.agents.workspace import OutsideWorkspace
 from holdfast.errors import NotFound
@@ -283,8 +283,8 @@ async def test_a_rescan_forgets_only_what_was_under_this_root_and_the_callers(
     repository(tmp_path / "workspace-2" / "other")
     await Repositories(root).scan(store)
     await Repositories(tmp_path / "workspace-2").scan(store)
-    stranger = store.as_principal(Principal("elsewhere", "eve"))
-    await Repositories(root).scan(stranger)
+    stranger = store.as_principal(Principal("elsewhere", "eve", PrincipalRole.ADMIN))
+    await Repositories(tmp_path / "home", others={"elsewhere": root}).scan(stranger)
     (root / "mine").rename(tmp_path / "moved")
     assert await names(store, root) == []
     assert [repo.name for repo in await store.list_repos()] == ["other"]

@@ -48,12 +48,12 @@ async def store(served: Served) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def org(served: Served, store: Store) -> Organization:
-    return await Organization.found(uuid4().hex, served.url, store)
+    return await Organization.found(uuid4().hex, served, store)
 
 
 @pytest.fixture
 async def other(served: Served, store: Store) -> Organization:
-    return await Organization.found(uuid4().hex, served.url, store)
+    return await Organization.found(uuid4().hex, served, store)
 
 
 @pytest.fixture

@@ -81,6 +81,7 @@ class Served:
                 "HOME": str(self.home),
                 "HOLDFAST_DATA_DIR": str(self.data),
                 "AGENT_WORKSPACE_ROOT": str(self.workspace),
+                "HOLDFAST_WORKSPACE_ROOTS": json.dumps({"*": f"{self.home}/of/{{organization}}"}),
                 "AUQ_SESSION_DIR": str(self.questions),
                 "PYTHONUNBUFFERED": "1",
                 **self._environment,
@@ -152,7 +153,12 @@ class Organization:
         self.bob = bob
 
     @classmethod
-    async def found(cls, name: str, url: str, store: Store) -> "Organization":
+    async def found(cls, name: str, served: Served, store: Store) -> "Organization":
+        """Its repositories are those of the person who started the server, by another way."""
+        (served.home / "of").mkdir(exist_ok=True)
+        (served.home / "of" / name).symlink_to(served.workspace)
+        url = served.url
+
         async def person(user: str, role: PrincipalRole) -> Person:
             principal = Principal(name, user, role)
             _, secret = await Doorkeeper(store).issue(principal, "test")
@@ -165,6 +171,13 @@ class Organization:
             await person("ada", member),
             await person("bob", member),
         )
+
+    async def project(self) -> dict[str, Any]:
+        """The repository that every server here has, in which members may work."""
+        repo = await project(self.admin)
+        opened = await self.admin.call("PATCH", f"/api/repos/{repo['id']}", json={"forMembers": True})
+        changed: dict[str, Any] = opened.json()
+        return changed
 
 
 async def project(person: Person) -> dict[str, Any]:

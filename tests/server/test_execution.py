@@ -228,8 +228,8 @@ async def test_what_cannot_be_executed_is_a_problem_and_leaves_nothing(
 @pytest.mark.req("EXE-19", "EXE-20", "EXE-22")
 async def test_summaries_say_what_was_worked_on_and_how_it_went(executing: Served) -> None:
     async with open_store(executing.store_url) as store:
-        org = await Organization.found("summaries", executing.url, store)
-        other = await Organization.found("elsewhere", executing.url, store)
+        org = await Organization.found("summaries", executing, store)
+        other = await Organization.found("elsewhere", executing, store)
     done = await execute(org.ada, "Done", agentContextId="reviewer", conversationContextId="holdfast")
     await execute(org.admin, "ERR500", sessionId=done["sessionId"])
     await execute(org.bob, "Bob's own")
@@ -254,8 +254,8 @@ async def test_summaries_say_what_was_worked_on_and_how_it_went(executing: Serve
 
 async def test_nobody_elses_turn_can_be_run_again_or_replayed(executing: Served) -> None:
     async with open_store(executing.store_url) as store:
-        org = await Organization.found("mine", executing.url, store)
-        other = await Organization.found("theirs", executing.url, store)
+        org = await Organization.found("mine", executing, store)
+        other = await Organization.found("theirs", executing, store)
     answer = await execute(org.ada, "Mine")
     path = f"/api/sessions/{answer['sessionId']}/turns/{answer['turnId']}"
     for stranger in (org.bob, other.ada, other.admin):
@@ -384,7 +384,7 @@ async def test_a_fork_is_shown_to_a_model_as_its_original_is(executing: Served, 
 async def test_a_models_session_of_somebody_else_cannot_be_forked(executing: Served, owner: Person) -> None:
     session = (await execute(owner, "Look"))["sessionId"]
     async with open_store(executing.store_url) as store:
-        strangers = await Organization.found("elsewhere-too", executing.url, store)
+        strangers = await Organization.found("elsewhere-too", executing, store)
         before = await store.as_system().count_sessions()
         for person in (strangers.admin, strangers.ada):
             assert problem(await person.post(f"/api/sessions/{session}/fork"))["status"] == 404

@@ -126,7 +126,7 @@ async def test_a_public_session_is_read_by_colleagues_and_written_by_its_owner(
 async def test_who_may_only_read_a_session_does_not_lead_its_agent(
     served: Served, org: Organization, store: Store
 ) -> None:
-    repo = (await org.ada.post("/api/repos/scan")).json()["repos"][0]
+    repo = await org.project()
     made = await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "demo"})
     path = f"/api/sessions/{made.json()['id']}"
     assert (await org.ada.call("PATCH", path, json={"isPublic": True})).status_code == 200

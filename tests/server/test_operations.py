@@ -3,7 +3,7 @@
 import json
 
 from holdfast import Message, NewSession, Store
-from tests.server.servers import Organization, Served, problem, project
+from tests.server.servers import Organization, Served, problem
 
 
 async def test_health_is_open_and_readiness_is_for_those_with_a_token(
@@ -35,7 +35,7 @@ async def test_figures_for_prometheus(store: Store, org: Organization) -> None:
 
 
 async def test_log_lines_carry_the_session_and_the_request(served: Served, org: Organization) -> None:
-    repo = await project(org.ada)
+    repo = await org.project()
     await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "goose"})
     lines = [json.loads(line) for line in served.complaints().splitlines()]
     (line,) = [line for line in lines if "goose" in line["event"]][-1:]

@@ -186,15 +186,15 @@ async def test_what_a_model_is_shown_by_the_compactions_in_effect_is_told(
 async def test_a_repository_is_made_where_nothing_is_and_found_by_a_scan(
     org: Organization, served: Served
 ) -> None:
-    created = decoded(await org.ada.post("/api/repos", {"name": "fresh"}), shapes.Repo)
+    created = decoded(await org.admin.post("/api/repos", {"name": "fresh"}), shapes.Repo)
     assert created.path == str(served.workspace / "fresh")
     assert (served.workspace / "fresh" / ".git").is_dir()
-    found = decoded(await org.ada.post("/api/repos/scan"), shapes.Repos).repos
+    found = decoded(await org.admin.post("/api/repos/scan"), shapes.Repos).repos
     assert created.id in [repo.id for repo in found]
-    assert problem(await org.ada.post("/api/repos", {"name": "fresh"}))["code"] == "path_taken"
+    assert problem(await org.admin.post("/api/repos", {"name": "fresh"}))["code"] == "path_taken"
     for name in (".hidden", "a/b", ""):
-        refused = problem(await org.ada.post("/api/repos", {"name": name}))
+        refused = problem(await org.admin.post("/api/repos", {"name": name}))
         assert (refused["status"], refused["detail"].split(" is ")[0]) == (400, "A repository's name")
-    assert problem(await org.ada.post("/api/repos", {"name": "../out"}))["code"] == "path_traversal"
+    assert problem(await org.admin.post("/api/repos", {"name": "../out"}))["code"] == "path_traversal"
     (denied, *_) = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
-    assert (denied.user, denied.outcome, denied.detail["code"]) == ("ada", "denied", "path_traversal")
+    assert (denied.user, denied.outcome, denied.detail["code"]) == ("root", "denied", "path_traversal")

@@ -22,6 +22,7 @@ async def search(person: Person, query: str = "farewell", **wanted: Any) -> Foun
 
 
 async def test_a_repository_is_indexed_and_searched(org: Organization, project: Path) -> None:
+    await org.project()
     assert "holdfast index PATH" in (await search(org.ada)).warnings[0]
     indexed = decoded(await org.ada.post("/api/retrieval/index", {"path": "project"}), Indexed)
     assert (indexed.repository, indexed.files, indexed.changed, indexed.chunks) == ("project", 2, 2, 5)
@@ -40,6 +41,7 @@ async def test_a_repository_is_indexed_and_searched(org: Organization, project: 
 async def test_another_organization_finds_nothing(
     org: Organization, other: Organization, project: Path
 ) -> None:
+    await org.project()
     await org.ada.post("/api/retrieval/index", {"path": "project"})
     assert len((await search(org.ada)).chunks) == 2
     for stranger in (other.admin, other.ada):
@@ -49,6 +51,7 @@ async def test_another_organization_finds_nothing(
 
 
 async def test_progress_comes_as_events(org: Organization, project: Path) -> None:
+    await org.project()
     async with org.ada.client(headers={"Accept": "text/event-stream"}) as client:
         response = await client.post("/api/retrieval/index", json={"path": "project"})
     names = [(name, data) for name, _, data in events_of(response.text)]
@@ -60,10 +63,10 @@ async def test_progress_comes_as_events(org: Organization, project: Path) -> Non
 async def test_a_run_that_fails_says_so_in_the_stream(org: Organization, served: Served) -> None:
     for place in ("one", "two"):
         written(served.workspace / place / "same", {"a.py": GREETING})
-    await org.ada.post("/api/retrieval/index", {"path": "one/same"})
-    conflict = await org.ada.post("/api/retrieval/index", {"path": "two/same"})
+    await org.admin.post("/api/retrieval/index", {"path": "one/same"})
+    conflict = await org.admin.post("/api/retrieval/index", {"path": "two/same"})
     assert problem(conflict)["code"] == "repository_elsewhere"
-    async with org.ada.client(headers={"Accept": "text/event-stream"}) as client:
+    async with org.admin.client(headers={"Accept": "text/event-stream"}) as client:
         streamed = await client.post("/api/retrieval/index", json={"path": "two/same"})
     name, _, data = events_of(streamed.text)[-1]
     assert (name, data["code"]) == ("problem", "repository_elsewhere")

@@ -35,10 +35,10 @@ from tests.server.servers import (
 from tests.waiting import SECONDS, until
 
 
-async def started(person: Person) -> dict[str, Any]:
+async def started(person: Person, repo: dict[str, Any] | None = None) -> dict[str, Any]:
     """A session with the demo agent, created over REST."""
-    repo = await project(person)
-    response = await person.post("/api/sessions", {"repoId": repo["id"], "agent": "demo"})
+    repo_id = (repo or await project(person))["id"]
+    response = await person.post("/api/sessions", {"repoId": repo_id, "agent": "demo"})
     assert response.status_code == 201, response.text
     session: dict[str, Any] = response.json()
     return session
@@ -58,7 +58,7 @@ async def until_ended(person: Person, session_id: str, turn_id: str) -> dict[str
 @ON_BOTH_ENGINES
 @pytest.mark.req("SES-18")
 async def test_a_session_is_created_in_a_repository(served: Served, org: Organization) -> None:
-    repo = await project(org.ada)
+    repo = await org.project()
     response = await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "demo", "title": "Try"})
     session = decoded(response, shapes.Session)
     assert response.status_code == 201
@@ -74,7 +74,7 @@ async def test_a_session_is_created_in_a_repository(served: Served, org: Organiz
 async def test_a_session_needs_a_known_repository_and_a_known_agent(org: Organization) -> None:
     unknown = "01a1e252-d321-7308-bdae-db93e6f71518"
     assert problem(await org.ada.post("/api/sessions", {"repoId": unknown, "agent": "demo"}))["status"] == 404
-    repo = await project(org.ada)
+    repo = await org.project()
     assert problem(await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "x"}))["status"] == 404
     missing = await org.ada.post("/api/sessions", {"repoId": repo["id"], "agent": "goose"})
     assert problem(missing)["code"] == "agent_not_installed"
@@ -87,6 +87,8 @@ async def test_a_repository_outside_the_workspace_is_refused_and_audited(
 ) -> None:
     outside = [Repo(name="passwd", path="../../../../etc"), Repo(name="etc", path="/etc")]
     for repo in await store.as_principal(org.ada.principal).save_repos(outside):
+        assert repo.id is not None
+        await store.as_principal(org.admin.principal).open_repo(repo.id, for_members=True)
         refused = await org.ada.post("/api/sessions", {"repoId": repo.id, "agent": "demo"})
         assert (problem(refused)["status"], problem(refused)["code"]) == (403, "outside_workspace")
     audit = decoded(await org.admin.get("/api/audit"), shapes.Audit)
@@ -97,7 +99,7 @@ async def test_a_repository_outside_the_workspace_is_refused_and_audited(
 @ON_BOTH_ENGINES
 @pytest.mark.req("SES-21", "SES-14", "SES-15")
 async def test_a_prompt_is_accepted_at_once_and_answered_in_its_turn(org: Organization) -> None:
-    session = await started(org.ada)
+    session = await started(org.ada, await org.project())
     response = await org.ada.post(f"/api/sessions/{session['id']}/prompt", {"text": "Say hello"})
     accepted = decoded(response, shapes.Accepted)
     assert (response.status_code, accepted.turn.status, accepted.session_id) == (
@@ -130,7 +132,7 @@ async def test_a_session_that_has_ended_takes_no_prompt(
 @ON_BOTH_ENGINES
 @pytest.mark.req("SES-23", "SES-06")
 async def test_deleting_cancels_the_session_and_ends_its_agent(org: Organization) -> None:
-    session = await started(org.ada)
+    session = await started(org.ada, await org.project())
     response = await org.ada.call("DELETE", f"/api/sessions/{session['id']}")
     assert (response.status_code, response.json()["status"]) == (200, "cancelled")
     messages = (await org.ada.get(f"/api/sessions/{session['id']}/messages")).json()["messages"]
@@ -149,7 +151,7 @@ async def test_purging_deletes_a_session_and_its_messages(
 
 @ON_BOTH_ENGINES
 async def test_a_cancelled_session_is_resumed_and_a_completed_one_is_forked(org: Organization) -> None:
-    session = await started(org.ada)
+    session = await started(org.ada, await org.project())
     path = f"/api/sessions/{session['id']}"
     await org.ada.call("DELETE", path)
     assert (await org.ada.post(f"{path}/resume")).json()["status"] == "active"

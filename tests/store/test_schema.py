@@ -55,7 +55,7 @@ async def snapshot(url: str) -> list[Any]:
     )
     tables = {
         "sessions": sessions,
-        "repos": "*",
+        "repos": "pk, id, organization, name, path, branch, last_commit, remote, scanned_at",
         "session_heads": heads,
         "messages": messages,
         "turns": turns,

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def open_repositories(settings: Settings) -> Repositories:
-    return Repositories(settings.workspace.root, depth=settings.workspace.depth)
+    workspace = settings.workspace
+    return Repositories(workspace.root, depth=workspace.depth, others=workspace.roots)
 
 
 def open_sandboxes(settings: Settings) -> Sandboxes:

@@ -6,15 +6,17 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 from holdfast import git
 from holdfast.agents.workspace import OutsideWorkspace
-from holdfast.errors import Conflict, HoldfastError, NotFound
+from holdfast.errors import AccessDenied, Conflict, HoldfastError, NotFound
 from holdfast.model.ids import RepoId
+from holdfast.model.principal import LOCAL
 from holdfast.model.records import Repo
 from holdfast.store.store import Store
 
@@ -25,6 +27,9 @@ SCAN_DEPTH = 3
 
 SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
 
+EVERY_OTHER = "*"
+"""Names the directories of all organizations that have no entry, with `{organization}` in the path."""
+
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 
 
@@ -33,18 +38,36 @@ class NoWorkspaceRoot(HoldfastError):
     status = 503
 
 
+class NoRepositoriesHere(AccessDenied):
+    """The organization has no directory on this machine."""
+
+    code = "no_repositories_here"
+
+    def __init__(self, organization: str) -> None:
+        super().__init__(
+            f"The organization {organization!r} has no repositories here; the operator of this server names "
+            "a directory for it in [workspace.roots]."
+        )
+
+
 class PathTaken(Conflict):
     code = "path_taken"
 
 
 class Repositories:
-    def __init__(self, root: Path, *, depth: int = SCAN_DEPTH) -> None:
+    """Each organization has a directory of its own; `root` is that of the person at this machine."""
+
+    def __init__(
+        self, root: Path, *, depth: int = SCAN_DEPTH, others: Mapping[str, Path] | None = None
+    ) -> None:
         self.root = root
         self._depth = depth
+        self._others = others or {}
 
     async def scan(self, store: Store) -> list[Repo]:
         """Find the repositories, store what was found, and forget those of this root that are gone."""
-        root, found = await asyncio.to_thread(self._found)
+        store.require_admin("look for repositories")
+        root, found = await asyncio.to_thread(self._found, store.organization)
         saved = list(await store.save_repos(found))
         kept = {repo.path for repo in saved}
         for repo in await store.list_repos():
@@ -56,24 +79,36 @@ class Repositories:
 
     async def create(self, store: Store, name: str) -> Repo:
         """Make an empty repository directly under the root, where nothing of that name is yet."""
-        path = self._real_root() / name
+        store.require_admin("make a repository")
+        path = self._real_root(store.organization) / name
         await asyncio.to_thread(_initialize, path)
         (created,) = await store.save_repos([await asyncio.to_thread(describe, path)])
         return created
 
     async def resolve(self, store: Store, repo_id: RepoId) -> tuple[Repo, Path]:
-        """A known repository and its real path, which must lie inside the root. An escape is audited."""
+        """A known repository and its real path, for who may start agents in it. An escape is audited."""
         repo = await store.get_repo(repo_id)
+        store.require_work(repo)
         try:
-            return repo, await asyncio.to_thread(self.confined, repo.path)
+            return repo, await asyncio.to_thread(self.confined, repo.path, store.organization)
         except OutsideWorkspace as refusal:
             await store.audit("repository.use", "denied", subject=repo.path, detail={"reason": str(refusal)})
             refusal.on_record = True
             raise
 
-    def confined(self, path: str) -> Path:
+    async def indexable(self, store: Store, path: str) -> Path:
+        """The real path of a directory that the caller may index: admins any, members what is theirs."""
+        real = await asyncio.to_thread(self.confined, path, store.organization)
+        around = [each for each in await store.list_repos() if Path(each.path) in (real, *real.parents)]
+        for repo in around:
+            store.require_work(repo)
+        if not around:
+            store.require_admin("index what is no repository")
+        return real
+
+    def confined(self, path: str, organization: str = LOCAL.organization) -> Path:
         """The real path of a repository: links and `..` are resolved before it is judged."""
-        root = self._real_root()
+        root = self._real_root(organization)
         real = Path(os.path.realpath(root / path))
         if real != root and root not in real.parents:
             raise OutsideWorkspace(path, root)
@@ -85,16 +120,27 @@ class Repositories:
             raise NotFound(f"{path} is not there any more; scan the workspace again.")
         return real
 
-    def _real_root(self) -> Path:
+    def _real_root(self, organization: str) -> Path:
+        root = self._root_of(organization)
         try:
-            return self.root.expanduser().resolve(strict=True)
+            return root.expanduser().resolve(strict=True)
         except OSError:
             raise NoWorkspaceRoot(
-                f"The workspace root {self.root} is not there; set AGENT_WORKSPACE_ROOT to a directory."
+                f"The workspace root {root} is not there; set AGENT_WORKSPACE_ROOT to a directory."
             ) from None
 
-    def _found(self) -> tuple[Path, list[Repo]]:
-        root = self._real_root()
+    def _root_of(self, organization: str) -> Path:
+        if organization == LOCAL.organization:
+            return self.root
+        if (own := self._others.get(organization)) is not None:
+            return own
+        pattern, name = self._others.get(EVERY_OTHER), quote(organization, safe="")
+        if pattern is None or name in (".", ".."):
+            raise NoRepositoriesHere(organization)
+        return Path(str(pattern).replace("{organization}", name))
+
+    def _found(self, organization: str) -> tuple[Path, list[Repo]]:
+        root = self._real_root(organization)
         return root, [describe(path) for path in repository_paths(root, self._depth)]
 
 

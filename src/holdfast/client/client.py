@@ -86,6 +86,12 @@ class Client:
         """Make a new, empty repository in the server's workspace."""
         return await self._server.post("/api/repos", shapes.Repo, {"name": name})
 
+    async def open_repo(self, repo_id: str, *, for_members: bool) -> shapes.Repo:
+        """Let members start agents in a repository and index it, or no longer."""
+        return await self._server.call(
+            "PATCH", f"/api/repos/{repo_id}", shapes.Repo, body={"forMembers": for_members}
+        )
+
     async def agents(self) -> tuple[shapes.Agent, ...]:
         return (await self._server.get("/api/agents", shapes.Agents)).agents
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
+from holdfast.agents.opening import open_repositories
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.workspace import Workspace
 from holdfast.blobs import Blobs
@@ -43,7 +43,7 @@ async def open_orchestrator(
             retrieval=retrieval if execution.chunks else None,
             compaction=compaction,
             limits=limits,
-            read_file=RepositoryFiles(settings.workspace.root).read,
+            read_file=RepositoryFiles(open_repositories(settings)).read,
         ) as orchestrator,
     ):
         yield orchestrator
@@ -73,13 +73,13 @@ def providers_of(settings: Settings) -> dict[str, Provider]:
 class RepositoryFiles:
     """Files of the repositories under the workspace root, for clients that name them without content."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, repositories: Repositories) -> None:
+        self._repositories = repositories
 
-    def read(self, repository: str, path: str) -> bytes | str:
+    def read(self, organization: str, repository: str, path: str) -> bytes | str:
         """The content; or why it cannot be had."""
         try:
-            inside = Repositories(self._root).confined(repository)
+            inside = self._repositories.confined(repository, organization)
             return Workspace(inside).read_bytes(path)
         except HoldfastError as error:
             return f"{path} was not sent: {error}"

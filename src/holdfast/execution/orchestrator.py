@@ -58,8 +58,8 @@ SHUTDOWN_SECONDS = 5.0
 EARLIER_SECONDS = 15.0
 """How long an earlier turn is waited for before looking whether anybody is at work in its session."""
 
-ReadFile = Callable[[str, str], bytes | str]
-"""The content of a file, by its repository and path; or the sentence that says why it cannot be had."""
+ReadFile = Callable[[str, str, str], bytes | str]
+"""A file's content, by organization, repository and path; or a sentence that says why it cannot be had."""
 
 
 INTERRUPTED = "interrupted"
@@ -301,7 +301,7 @@ class Orchestrator:
             turn=turn,
             parameters=Parameters.of(agent, conversation, asked.mode, chains=provider.chains),
             wanted=search_filter(asked, agent, conversation, session),
-            read=self._reader(asked.repository or session.repo_name),
+            read=self._reader(session.organization, asked.repository or session.repo_name),
             tell=tell,
         )
         if created:
@@ -434,11 +434,11 @@ class Orchestrator:
             )
         return self._providers[agent.provider]
 
-    def _reader(self, repository: str | None) -> Callable[[str], bytes | str]:
+    def _reader(self, organization: str, repository: str | None) -> Callable[[str], bytes | str]:
         read = self._read_file
         if read is None or repository is None:
             return lambda path: f"{path} was not sent: its content did not come with the request."
-        return partial(read, repository)
+        return partial(read, organization, repository)
 
     async def _sweep(self) -> None:
         while True:

@@ -77,6 +77,8 @@ class Repo(msgspec.Struct, frozen=True, kw_only=True):
     remote: str | None = None
     id: RepoId | None = None
     """Made by the store when the path is first seen, and kept from then on."""
+    for_members: bool = False
+    """Whether members may start agents in it, and index it. Admins may in any."""
 
     def __post_init__(self) -> None:
         label(self.name, "repository name")

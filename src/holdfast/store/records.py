@@ -152,6 +152,27 @@ async def list_repos(tx: Transaction, scope: Scope) -> list[Repo]:
     return [_repo_from_row(row) for row in await tx.all("repos", scope.organization)]
 
 
+async def open_repo(tx: Transaction, scope: Scope, repo_id: RepoId, for_members: bool, now: int) -> Repo:
+    """Let members start agents in a repository, or no longer. The audit log has it in the same write."""
+    scope.admit_admin("say who may start agents in a repository")
+    raw_id = id_bytes(repo_id, "repository id")
+    row = await tx.one("open_repo", int(for_members), scope.organization, raw_id)
+    if row is None:
+        raise sessions.unknown_repo(repo_id)
+    repo = _repo_from_row(row)
+    entry = AuditEntry(
+        action="repository.open",
+        outcome="done",
+        organization=scope.organization,
+        user=scope.user,
+        subject=repo.path,
+        door=scope.door,
+        detail={"forMembers": for_members},
+    )
+    await add_audit(tx, entry, now)
+    return repo
+
+
 async def delete_repo(tx: Transaction, scope: Scope, repo_id: RepoId, now: int) -> None:
     """Forget a repository. Its sessions stay, bound to none."""
     found = await tx.one("repo_pk", scope.organization, id_bytes(repo_id, "repository id"))
@@ -271,7 +292,7 @@ async def _compaction(tx: Transaction, session_pk: int, compaction_id: Compactio
 
 
 def _repo_from_row(row: Row) -> Repo:
-    raw_id, name, path, branch, last_commit, remote = row
+    raw_id, name, path, branch, last_commit, remote, for_members = row
     return Repo(
         id=RepoId(id_text(raw_id)),
         name=name,
@@ -279,6 +300,7 @@ def _repo_from_row(row: Row) -> Repo:
         branch=branch,
         last_commit=last_commit,
         remote=remote,
+        for_members=bool(for_members),
     )
 
 

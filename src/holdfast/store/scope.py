@@ -10,6 +10,7 @@ from holdfast.errors import AccessDenied, SessionNotFound
 from holdfast.model.key import SessionKey
 from holdfast.model.lease import Lease
 from holdfast.model.principal import LOCAL, Principal
+from holdfast.model.records import Repo
 from holdfast.model.session import SessionRef
 from holdfast.model.status import SessionStatus
 from holdfast.model.text import label
@@ -78,6 +79,14 @@ class Scope(msgspec.Struct, frozen=True):
         if self.agent is not None or (self.principal is not None and not self.principal.is_admin):
             who = f"agent {self.agent!r}" if self.agent is not None else self.user
             raise AccessDenied(f"Only an admin may {what}; {who} is none.")
+
+    def admit_work(self, repo: Repo) -> None:
+        """Let the caller start agents in a repository, or say who may."""
+        if self.principal is not None and not self.principal.is_admin and not repo.for_members:
+            raise AccessDenied(
+                f"Members may not start agents in {repo.name} or index it; an admin can allow it with: "
+                f"holdfast repos --allow-members {repo.name}"
+            )
 
     def may_list(self, owner: str | None) -> bool:
         """Whether this caller sees sessions of `owner` in a listing. Members list their own."""

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.model.lease import Lease
 from holdfast.model.principal import Principal
+from holdfast.model.records import Repo
 from holdfast.model.text import label
 from holdfast.store.calls.care import CareCalls
 from holdfast.store.calls.changes import ChangeCalls
@@ -29,6 +30,18 @@ class Store(
     def user(self) -> str:
         """Whose view this is."""
         return self._scope.user
+
+    @property
+    def organization(self) -> str:
+        return self._scope.organization
+
+    def require_admin(self, what: str) -> None:
+        """Refuse what only an admin of the organization may do."""
+        self._scope.admit_admin(what)
+
+    def require_work(self, repo: Repo) -> None:
+        """Refuse to start agents in a repository, and to index it, to those who may not."""
+        self._scope.admit_work(repo)
 
     def as_agent(self, agent_id: str) -> Store:
         """The view of one agent: the sessions of others answer `AccessDenied`."""

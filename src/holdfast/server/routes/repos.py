@@ -5,17 +5,29 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from holdfast.errors import InvalidInput
+from holdfast.model.ids import RepoId
 from holdfast.server import shapes
-from holdfast.server.routes.common import Body, PartsOf, View, answers, not_upwards, rendered
+from holdfast.server.routes.common import (
+    UUID,
+    AdminOf,
+    Body,
+    PartsOf,
+    View,
+    answers,
+    not_upwards,
+    rendered,
+)
 from holdfast.server.routes.route import Route
 
 router = APIRouter(prefix="/api", tags=["repositories"], route_class=Route)
 
+
+RepoPath = Annotated[str, Path(alias="id", description="The repository's id.", pattern=UUID)]
 
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
@@ -37,6 +49,11 @@ class NewRepo(Body):
     ]
 
 
+class RepoChange(Body):
+    for_members: bool
+    """Whether members may start agents in it, and index it."""
+
+
 @router.get("/repos", responses=answers(shapes.Repos))
 async def list_repos(view: View) -> Response:
     """The repositories that the last scan found."""
@@ -56,6 +73,13 @@ async def scan_repos(parts: PartsOf, view: View) -> Response:
     """Look for repositories under the workspace root."""
     found = await parts.supervisor.repositories.scan(view)
     return rendered(shapes.Repos(repos=tuple(map(shapes.Repo.of, found))))
+
+
+@router.patch("/repos/{id}", responses=answers(shapes.Repo, 200, 404))
+async def change_repo(repo_id: RepoPath, change: RepoChange, admin: AdminOf, view: View) -> Response:
+    """Let members start agents in a repository, or no longer."""
+    repo = await view.open_repo(RepoId(repo_id), for_members=change.for_members)
+    return rendered(shapes.Repo.of(repo))
 
 
 @router.get("/agents", responses=answers(shapes.Agents))

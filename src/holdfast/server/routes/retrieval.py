@@ -85,7 +85,7 @@ async def index(
     With `Accept: text/event-stream`, events named `progress` say how many files of how many have been
     looked at, and the last event is `indexed` or `problem`. Who stops listening stops the run.
     """
-    root = await asyncio.to_thread(parts.supervisor.repositories.confined, body.path)
+    root = await parts.supervisor.repositories.indexable(view, body.path)
     steps: asyncio.Queue[Step | None] = asyncio.Queue()
 
     async def run() -> Indexed:

@@ -13,6 +13,7 @@ class Repo(Shape, frozen=True, kw_only=True):
     branch: str | None = None
     last_commit: str | None = None
     remote: str | None = None
+    for_members: bool = False
 
     @classmethod
     def of(cls, repo: records.Repo) -> Repo:
@@ -24,6 +25,7 @@ class Repo(Shape, frozen=True, kw_only=True):
             branch=repo.branch,
             last_commit=repo.last_commit,
             remote=repo.remote,
+            for_members=repo.for_members,
         )
 
 

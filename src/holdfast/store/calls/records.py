@@ -45,6 +45,10 @@ class RecordCalls(Calls):
     async def list_repos(self) -> Sequence[Repo]:
         return await self._read(records.list_repos)
 
+    async def open_repo(self, repo_id: RepoId, *, for_members: bool) -> Repo:
+        """Let members start agents in a repository and index it, or no longer. Only an admin can."""
+        return await self._write(records.open_repo, repo_id, for_members, self._runtime.clock())
+
     async def delete_repo(self, repo_id: RepoId) -> None:
         await self._write(records.delete_repo, repo_id=repo_id, now=self._runtime.clock())
 

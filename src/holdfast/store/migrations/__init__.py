@@ -5,5 +5,5 @@ transaction (`holdfast.store.schema`), so a migration never opens the database t
 SQLite library, which would break its file locks.
 """
 
-HEAD = "0013"
+HEAD = "0014"
 """The revision this program works with."""

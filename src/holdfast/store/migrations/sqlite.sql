@@ -517,3 +517,9 @@ END;
 
 UPDATE alembic_version SET version_num='0013' WHERE alembic_version.version_num = '0012';
 
+-- Running upgrade 0013 -> 0014
+
+ALTER TABLE repos ADD COLUMN for_members INTEGER NOT NULL DEFAULT 0;
+
+UPDATE alembic_version SET version_num='0014' WHERE alembic_version.version_num = '0013';
+

@@ -24,13 +24,17 @@ SELECT {{compaction_columns}} FROM compactions WHERE session_pk = $1 AND rev > $
 UPDATE compactions SET undone_at = $1, rev = $2 WHERE session_pk = $3 AND id = $4
 
 -- fragment: repo_columns
-id, name, path, branch, last_commit, remote
+id, name, path, branch, last_commit, remote, for_members
 
 -- name: save_repo
 INSERT INTO repos (id, organization, name, path, branch, last_commit, remote, scanned_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (organization, path) DO UPDATE SET name = excluded.name, branch = excluded.branch,
     last_commit = excluded.last_commit, remote = excluded.remote, scanned_at = excluded.scanned_at
+RETURNING {{repo_columns}}
+
+-- name: open_repo
+UPDATE repos SET for_members = $1 WHERE organization = $2 AND id = $3
 RETURNING {{repo_columns}}
 
 -- name: repo_by_id
