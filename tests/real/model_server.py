@@ -6,7 +6,7 @@ The last of these words in the last prompt decides; any other prompt is answered
     TOOLWRITE   asks for a file to be written      SLOW      a word each half second, for a minute
     TOOLSLEEP   asks for a command to be run       FLOOD:n   n words as fast as possible
     TOOLASK     asks for a question to a person    HANG      says nothing, for a minute
-    ERR500      fails
+    TOOLCOMMIT  asks for a commit                  ERR500    fails
 
 Once the tool's result is there, the answer quotes it.
 """
@@ -24,7 +24,10 @@ from typing import Any, Protocol, Self
 
 ANSWER = ("The ", "answer ", "is ", "forty-two.")
 WRITTEN_NAME, WRITTEN_TEXT = "hello.txt", "hello\n"
-COMMANDS = {"sleep": "sleep 600"}
+COMMANDS = {
+    "sleep": "sleep 600",
+    "commit": "git -c user.name=a -c user.email=a@example.org commit --quiet --allow-empty -m committed",
+}
 PATCH_COMMAND = (
     f"apply_patch <<'END'\n*** Begin Patch\n*** Add File: {WRITTEN_NAME}\n+{WRITTEN_TEXT}*** End Patch\nEND"
 )
@@ -38,7 +41,7 @@ QUESTION = {
 """What is asked with the tool of Holdfast's MCP server."""
 INPUT_TOKENS, OUTPUT_TOKENS = 22, 14
 
-ORDER = re.compile(r"\b(TOOLWRITE|TOOLSLEEP|TOOLASK|ERR500|SLOW|FLOOD|HANG)\b(?::(\d+))?")
+ORDER = re.compile(r"\b(TOOLWRITE|TOOLSLEEP|TOOLCOMMIT|TOOLASK|ERR500|SLOW|FLOOD|HANG)\b(?::(\d+))?")
 WORD_SECONDS = 0.5
 LONG_SECONDS = 60.0
 
@@ -104,6 +107,8 @@ def reply(asked: Asked) -> Iterator[Say | Call | Pause]:
             yield Call("write")
         case "TOOLSLEEP", _:
             yield Call("sleep")
+        case "TOOLCOMMIT", _:
+            yield Call("commit")
         case "TOOLASK", _:
             yield Call("ask")
         case "SLOW", _:

@@ -94,6 +94,21 @@ async def test_a_tool_call_waits_for_a_person(talk: Talk) -> None:
     assert (decision.outcome, decision.detail["person"]) == ("allowed", "tester")
 
 
+@pytest.mark.req("SEC-01", "SEC-04")
+async def test_an_agent_commits_from_its_sandbox(talk: Talk) -> None:
+    served = talk.served
+    sandbox = (await served.session()).agent_state["sandbox"]
+    assert (sandbox["kind"], sandbox["lacks"]) == ("bubblewrap", [])
+    assert (talk.agent.name == "codex") is ("own sandbox is switched off" in sandbox["summary"])
+    turn = await served.prompt("TOOLCOMMIT, please")
+    if talk.agent.name != "hermes":  # which asks for files only
+        await served.allow(await served.question())
+    assert (await served.ended(turn)).status == "completed"
+    log = ["git", "log", "-1", "--format=%s"]
+    done = subprocess.run(log, cwd=talk.repository, capture_output=True, text=True, check=True)
+    assert done.stdout == "committed\n"
+
+
 async def test_an_agent_asks_its_person_through_the_mcp_server_it_is_given(talk: Talk) -> None:
     served = talk.served
     turn = await served.prompt("TOOLASK, please")
