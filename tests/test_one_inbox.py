@@ -19,7 +19,7 @@ from tests.waiting import SECONDS
 @asynccontextmanager
 async def served(desk: Desk, tmp_path: Path) -> AsyncIterator[Client]:
     """A server whose questions are those on the desk."""
-    server = Served(tmp_path, AUQ_SESSION_DIR=str(desk.directory))
+    server = Served(tmp_path, AUQ_SESSION_DIR=str(desk.directory), HOLDFAST_QUESTIONS_SOFT_RETURN_SECONDS="0")
     server.repository()
     server.start()
     try:

@@ -74,7 +74,7 @@ class World:
     def supervisor(self, **options: Any) -> Supervisor:
         """One whose agents are in sandboxes, as those of a server are."""
         sandboxes = Sandboxes(self.directory / "sandboxes", never=[self.box.directory])
-        asks = question_door(self.box, QuestionSettings())
+        asks = question_door(self.box, QuestionSettings(soft_return_seconds=0))
         options = {"box": self.box, "asks": asks, "sandboxes": sandboxes, **options}
         return Supervisor(self.store, Catalogue(self.agents), self.repositories, **options)
 

@@ -24,6 +24,7 @@ def cli(tmp_path: Path, process: None) -> Cli:
     cli.environment |= {
         "HOLDFAST_DATA_DIR": str(tmp_path / "data"),
         "AUQ_SESSION_DIR": str(tmp_path / "questions"),
+        "HOLDFAST_QUESTIONS_SOFT_RETURN_SECONDS": "0",  # who is slow to answer is waited for
     }
     return cli
 

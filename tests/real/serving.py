@@ -33,7 +33,7 @@ def supervising(agent: RealAgent, store: Store, directory: Path) -> Supervisor:
         Catalogue({agent.name: agent.entry}),
         Repositories(directory / "work"),
         box=question_box(directory),
-        asks=question_door(question_box(directory), QuestionSettings()),
+        asks=question_door(question_box(directory), QuestionSettings(soft_return_seconds=0)),
         sandboxes=Sandboxes(directory / "sandboxes", never=[directory / "questions"]),
     )
 

@@ -480,6 +480,44 @@ async def test_questions_are_seen_and_answered_by_those_of_their_session(
     assert rejected.json()["rejectionReason"] == "not now"
 
 
+async def answers_on_record(server: Served) -> list[tuple[str, str]]:
+    entries = decoded(await owner_of(server).get("/api/audit"), shapes.Audit).entries
+    return sorted((each.user, each.subject or "") for each in entries if each.action == "question.answer")
+
+
+@pytest.mark.req("SEC-13")
+async def test_an_answer_that_was_given_while_no_server_ran_is_on_record_once(
+    tmp_path: Path, process: None
+) -> None:
+    """A server may also die between an answer's file and the audit log; the next one looks again."""
+    box = QuestionBox(tmp_path / "questions")
+    question = Question(prompt="Which?", title="Choice")
+    asked, theirs = [await box.ask(NewQuestionSet(questions=(question,))) for _ in range(2)]
+    await box.answer(asked.id, [Answer(question_index=0, custom_text="this")], by="ada", door="cli")
+    both = sorted([("ada", asked.id), ("local", theirs.id)])
+    server = Served(tmp_path)
+
+    async def is_on_record() -> bool:
+        return await answers_on_record(server) == both
+
+    server.start()
+    try:
+        body = {"answers": [{"questionIndex": 0, "customText": "that"}]}
+        answered = await owner_of(server).post(f"/api/questions/{theirs.id}/answer", body)
+        assert answered.status_code == 200
+        await until(is_on_record)
+    finally:
+        server.stop()
+    server.start()
+    try:
+        later = await box.ask(NewQuestionSet(questions=(question,)))
+        await box.answer(later.id, [Answer(question_index=0, custom_text="more")], by="bob", door="cli")
+        both = sorted([*both, ("bob", later.id)])
+        await until(is_on_record)  # by then, the first two were looked at again
+    finally:
+        server.stop()
+
+
 async def test_what_is_decided_at_another_door_is_on_record_too(
     served: Served, org: Organization, session: Session
 ) -> None:

@@ -425,7 +425,7 @@ class Supervisor:
         self, session: Session, entry: AgentEntry, workspace: Workspace, sandbox: Sandbox
     ) -> tuple[Recorder, Services]:
         recorder = Recorder(self._store, session.id)
-        owner = self._store.as_principal(Principal(session.organization, session.owner))
+        owner = self._store.as_principal(Principal(session.organization, session.owner)).through("agent")
 
         async def audit(action: str, outcome: str, detail: dict[str, Any]) -> None:
             await owner.audit(action, outcome, subject=session.id, detail=detail)

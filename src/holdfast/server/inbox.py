@@ -28,7 +28,6 @@ log = logging.getLogger("holdfast.server")
 
 MARK_DIGITS = 16
 
-OUR_DOORS = ("http", "web")
 
 MAX_TOLD = 200
 """Characters of an answer that the audit log keeps."""
@@ -75,19 +74,26 @@ class Inbox:
         return settled
 
     async def record_others(self, store: Store) -> None:
-        """Keep in the audit log what people decide through the files, as in a terminal. It never ends."""
-        settled: set[str] | None = None
+        """Keep in the audit log what people decided through the files, as in a terminal, also while no
+        server ran. An answer is in its file first, so it is looked for again until it is on record.
+        """
+        recorded: set[str] = set()
+        first = True
         async with aclosing(self._box.changes()) as changes:
             async for changed in changes:
-                found = [each for set_id in changed if (each := await self._settled(set_id))]
-                for each in found:
-                    is_new = settled is not None and each.id not in settled
-                    if is_new and each.answered_from not in OUR_DOORS:
+                settled = [each for set_id in changed if (each := await self._settled(set_id))]
+                recorded -= changed - {each.id for each in settled}
+                for each in settled:
+                    if first and each.answered_by is None:  # of another program, and who knows how old
+                        recorded.add(each.id)
+                    elif each.id not in recorded:
                         try:
                             await _record(await _answerers_view(store, each), each)
                         except HoldfastError as error:
                             log.error("the answer to question set %s is not on record: %s", each.id, error)
-                settled = ((settled or set()) - changed).union(each.id for each in found)
+                        else:
+                            recorded.add(each.id)
+                first = False
 
     async def _settled(self, set_id: str) -> QuestionSet | None:
         with suppress(HoldfastError):  # it went, or another program left it damaged
@@ -180,10 +186,11 @@ async def _record(view: Store, settled: QuestionSet) -> None:
             "done",
             subject=settled.id,
             detail=about | {"reason": _short(settled.rejection_reason or "")},
+            once=True,
         )
     else:
         about["answers"] = [_chosen(settled, answer) for answer in settled.answers or ()]
-        await view.audit("question.answer", "done", subject=settled.id, detail=about)
+        await view.audit("question.answer", "done", subject=settled.id, detail=about, once=True)
 
 
 def _chosen(settled: QuestionSet, answer: Answer) -> dict[str, object]:

@@ -249,6 +249,12 @@ async def add_audit(tx: Transaction, entry: AuditEntry, now: int) -> None:
     await tx.run("insert_audit_words", row[0], salt, words.decode())
 
 
+async def add_audit_once(tx: Transaction, entry: AuditEntry, now: int) -> None:
+    """Record what can happen to its subject once, unless somebody has noticed it already."""
+    if await tx.one("audit_of", entry.organization, entry.subject, entry.action) is None:
+        await add_audit(tx, entry, now)
+
+
 async def list_audit(tx: Transaction, scope: Scope, before: int | None, limit: int) -> list[AuditEntry]:
     """Audit entries, newest first; `before` is the id of the last one seen."""
     scope.admit_admin("read the audit log")

@@ -34,9 +34,16 @@ class Calls:
         self._scope = scope
 
     async def audit(
-        self, action: str, outcome: str, *, subject: str | None = None, detail: dict[str, Any] | None = None
+        self,
+        action: str,
+        outcome: str,
+        *,
+        subject: str | None = None,
+        detail: dict[str, Any] | None = None,
+        once: bool = False,
     ) -> None:
-        """Record what this view's caller did, decided or was denied."""
+        """Record what this view's caller did, decided or was denied. `once`: unless it is on record already,
+        of what can happen to its subject once."""
         entry = AuditEntry(
             action=action,
             outcome=outcome,
@@ -46,7 +53,8 @@ class Calls:
             door=(detail or {}).get("door") or self._scope.door,
             detail=detail or {},
         )
-        await self._engine.write(partial(records.add_audit, entry=entry, now=self._runtime.clock()))
+        add = records.add_audit_once if once else records.add_audit
+        await self._engine.write(partial(add, entry=entry, now=self._runtime.clock()))
 
     async def _read(self, operation: Scoped[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._admitted(self._engine.read(lambda tx: operation(tx, self._scope, *args, **kwargs)))

@@ -5,5 +5,5 @@ transaction (`holdfast.store.schema`), so a migration never opens the database t
 SQLite library, which would break its file locks.
 """
 
-HEAD = "0014"
+HEAD = "0015"
 """The revision this program works with."""

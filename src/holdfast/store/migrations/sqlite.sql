@@ -523,3 +523,9 @@ ALTER TABLE repos ADD COLUMN for_members INTEGER NOT NULL DEFAULT 0;
 
 UPDATE alembic_version SET version_num='0014' WHERE alembic_version.version_num = '0013';
 
+-- Running upgrade 0014 -> 0015
+
+CREATE INDEX audit_subject ON audit (subject, action);
+
+UPDATE alembic_version SET version_num='0015' WHERE alembic_version.version_num = '0014';
+

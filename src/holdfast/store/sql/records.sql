@@ -85,6 +85,9 @@ UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE parent_id = $2
 INSERT INTO audit (at, organization, username, action, outcome, subject, door, commitment)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING pk
 
+-- name: audit_of
+SELECT pk FROM audit WHERE organization = $1 AND subject = $2 AND action = $3 LIMIT 1
+
 -- name: insert_audit_words
 INSERT INTO audit_words (audit_pk, salt, words) VALUES ($1, $2, $3)
 
