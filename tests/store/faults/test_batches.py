@@ -259,3 +259,17 @@ async def test_closing_a_store_finishes_the_calls_that_were_under_way(
     async with open_store(store_url) as store:
         assert {message.text for message in await history(store, key)} == stored
     assert stored == {str(number) for number in range(50)}
+
+
+async def test_what_appends_of_one_transaction_return_is_what_is_read_afterwards(
+    store: Store, key: SessionKey
+) -> None:
+    """They share a session, and each takes its places and revisions after those of the one before."""
+    await store.get_or_create(key)
+    sizes = [1, 3, 2, 1, 4]
+    appends = [store.append_messages(key, [Message.user("x")] * size) for size in sizes]
+    returned = [message for messages in await asyncio.gather(*appends) for message in messages]
+    read = await history(store, key)
+    assert sorted((each.id, each.seq, each.rev) for each in returned) == sorted(
+        (each.id, each.seq, each.rev) for each in read
+    )
