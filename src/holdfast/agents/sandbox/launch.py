@@ -10,11 +10,8 @@ closed. For bubblewrap they are 3 and 4, and `TAKE_BACK` begins the command.
 """
 
 import ctypes
-import json
 import os
-import signal
 import sys
-from typing import Any
 
 CREATE_RULESET, RESTRICT_SELF = 444, 446
 KEYCTL = {"x86_64": 250, "aarch64": 219}
@@ -23,6 +20,7 @@ SET_NO_NEW_PRIVS, SET_PDEATHSIG, CAPBSET_DROP = 38, 1, 24
 SCOPES = 0b11  # abstract sockets, signals
 CAPABILITIES = 64
 SIGNALLED = 128
+SIGKILL = 9
 CAPABILITY_VERSION = 0x20080522
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -60,24 +58,27 @@ def drop_capabilities() -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    libc.prctl(SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(SET_PDEATHSIG, SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def confine(options: dict[str, Any], command: list[str]) -> int:
+def confine(options: str, command: list[str]) -> int:
     """Run a command under Landlock and seccomp; its exit code."""
+    import json  # here, since these cost more than all the rest
+    import signal
+
     from sandlock import Sandbox  # type: ignore[import-untyped]
 
     drop_capabilities()
     signal.signal(signal.SIGTERM, lambda *_: None)  # the program is told, too; when it ends, we do
-    running = Sandbox(**options).popen(command)
+    running = Sandbox(**json.loads(options)).popen(command)
     let_go()
     ended = running.wait()
     if ended.exit_code >= 0:
         return int(ended.exit_code)
     # Of SIGKILL it tells no number.
-    return SIGNALLED + (ended.signal if ended.signal > 0 else int(signal.SIGKILL))
+    return SIGNALLED + (ended.signal if ended.signal > 0 else SIGKILL)
 
 
 def let_go() -> None:
@@ -94,7 +95,7 @@ def main(kind: str, *arguments: str) -> None:
         end_with_parent(int(parent))
         leave_keyring()
         sys.path.append(folder)
-        sys.exit(confine(json.loads(options), command))
+        sys.exit(confine(options, command))
     leave_keyring()
     if kind == "scope":
         scope()

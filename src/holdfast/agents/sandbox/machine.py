@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 SYSTEM = (
@@ -37,6 +39,8 @@ SECRETS = (
 )
 """Never seen below a person's home, also where that is the repository, unless an agent's entry names it."""
 
+LOOK_SECONDS = 60
+
 DROPPED = ("XDG_", "TMPDIR")
 """Variables that name directories of the person's. Without them, programs look below `HOME` and in `/tmp`."""
 
@@ -56,8 +60,17 @@ def system() -> Iterator[Path]:
         yield resolver
 
 
-def for_few(directory: Path = Path("/etc")) -> Iterator[Path]:
-    """What below a directory not everybody may read: key files, hashes of passwords."""
+def for_few() -> Sequence[Path]:
+    """What of `/etc` not everybody may read: key files, hashes of passwords. Looked for once in a minute."""
+    return _for_few(int(time.monotonic() // LOOK_SECONDS))
+
+
+@lru_cache(maxsize=1)
+def _for_few(minute: int) -> Sequence[Path]:
+    return tuple(_read_by_few(Path("/etc")))
+
+
+def _read_by_few(directory: Path) -> Iterator[Path]:
     try:
         entries = list(os.scandir(directory))
     except OSError:
@@ -73,7 +86,7 @@ def for_few(directory: Path = Path("/etc")) -> Iterator[Path]:
         if mode & needed != needed:
             yield Path(entry.path)
         elif stat.S_ISDIR(mode):
-            yield from for_few(Path(entry.path))
+            yield from _read_by_few(Path(entry.path))
 
 
 def in_path(environment: Mapping[str, str]) -> Iterator[Path]:

@@ -37,9 +37,21 @@ def hidden(path: Path) -> Place:
 
 
 def in_order(places: Iterable[Place]) -> list[Place]:
-    """Each path once, as the last place says that names it; what lies in another place comes after it."""
+    """Each path once, as the last place says that names it; what lies in another place comes after it.
+
+    What only says again what the place around it says is left out: every place costs a mount.
+    """
     last = {place.path: place for place in places}
-    return sorted(last.values(), key=lambda place: len(place.path.parts))
+    ordered: dict[Path, Place] = {}
+    for place in sorted(last.values(), key=lambda place: len(place.path.parts)):
+        above = next((ordered[path] for path in place.path.parents if path in ordered), None)
+        if above is None or not (_is_plainly_read(above) and _is_plainly_read(place)):
+            ordered[place.path] = place
+    return list(ordered.values())
+
+
+def _is_plainly_read(place: Place) -> bool:
+    return place.access is Access.READ and place.path == place.source
 
 
 def around(path: Path, places: Sequence[Place]) -> Place | None:
