@@ -78,6 +78,15 @@ class WorkspaceSettings(BaseModel):
         return roots
 
 
+class SandboxSettings(BaseModel):
+    """`[sandbox]` in the file: what the sandboxes of all agents have in common."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    toolchains: list[str] = []
+    """Directories that agents may read beside the toolchains that are known: absolute, or below your home."""
+
+
 class ServerSettings(BaseModel):
     """`[server]` in the file, `HOLDFAST_SERVER_…` in the environment."""
 
@@ -213,6 +222,7 @@ class Settings(BaseSettings):
     inbox: InboxSettings = Field(default_factory=InboxSettings)
     blobs: BlobSettings = Field(default_factory=BlobSettings)
     workspace: WorkspaceSettings = Field(default_factory=WorkspaceSettings)
+    sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     retrieval: RetrievalSettings = Field(default_factory=RetrievalSettings)
     agents: dict[str, dict[str, Any]] = {}
     """`[agents.NAME]`: the entries of the catalogue that are not there by default."""

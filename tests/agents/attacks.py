@@ -141,6 +141,10 @@ ATTACKS: dict[str, Attack] = {
     "an included file that is not there": Attack(
         Guard.GIT, "open('missing.gitconfig', 'w').write(forged); won = True"
     ),
+    "a hook in the working tree": Attack(Guard.GIT, writes("'team-hooks/pre-commit'")),
+    "another hook in the working tree": Attack(
+        Guard.GIT, "open('team-hooks/post-commit', 'w').write(forged); won = True"
+    ),
     "a submodule's hook": Attack(
         Guard.GIT, "open('.git/modules/a/b/hooks/post-checkout', 'w').write(forged); won = True"
     ),

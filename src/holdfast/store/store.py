@@ -36,11 +36,11 @@ class Store(
         return self._scope.organization
 
     def require_admin(self, what: str) -> None:
-        """Refuse what only an admin of the organization may do."""
+        """Raise unless the caller is an admin of the organization."""
         self._scope.admit_admin(what)
 
     def require_work(self, repo: Repo) -> None:
-        """Refuse to start agents in a repository, and to index it, to those who may not."""
+        """Raise unless the caller may start agents in a repository and index it."""
         self._scope.admit_work(repo)
 
     def as_agent(self, agent_id: str) -> Store:

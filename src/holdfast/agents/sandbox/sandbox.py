@@ -279,7 +279,7 @@ class Sandboxes:
         needed += [Path(each) for each in entry.args if Path(each).is_absolute() and Path(each).exists()]
         yield from (read(path) for path in needed if _is_narrow(path, home, self._never))
         for name in (*self._toolchains, *machine.GIT_SETTINGS):
-            if home is not None and (path := home / name).exists():
+            if home is not None and (path := home / name.removeprefix("~/")).exists():
                 yield read(path)
 
     def _hidden(self, entry: AgentEntry, places: Sequence[Place], home: Path | None) -> Iterator[Place]:

@@ -1,4 +1,4 @@
-"""Audit entries found by what they speak of: an answer is on record once, whoever notices it first."""
+"""Audit entries are found by their subject, so that an answer is recorded once."""
 
 from holdfast.store.migrations.ddl import execute
 
