@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.errors import InvalidInput, MissingExtra
+from holdfast.model.principal import EVERY_OTHER, LOCAL
 from holdfast.model.question import LIMIT, RETENTION
 
 try:
@@ -70,10 +71,15 @@ class WorkspaceSettings(BaseModel):
     idle_minutes: float = Field(default=30, gt=0)
     """Also AGENT_SESSION_IDLE_TIMEOUT. How long nothing may happen before a session is completed."""
 
+    def serves(self, organization: str) -> bool:
+        """Whether an organization has repositories on this machine."""
+        named = {LOCAL.organization, *self.roots}
+        return organization in named or EVERY_OTHER in named
+
     @field_validator("roots")
     @classmethod
     def _apart(cls, roots: dict[str, Path]) -> dict[str, Path]:
-        if "*" in roots and "{organization}" not in str(roots["*"]):
+        if EVERY_OTHER in roots and "{organization}" not in str(roots[EVERY_OTHER]):
             raise ValueError("the path of `*` must contain {organization}")
         return roots
 

@@ -1,13 +1,15 @@
 """Keeping an index equal to a tree: what changed is written, what is gone is deleted, no more."""
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from holdfast.config import load_settings
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.retrieval import Indexed, Retrieval, SearchFilter
+from holdfast.retrieval import Indexed, Retrieval, SearchFilter, open_retrieval
 from holdfast.retrieval.errors import IndexUnavailable, RepositoryElsewhere
 from holdfast.retrieval.files import Tree, paths_in
 from holdfast.retrieval.payload import content_hash
@@ -279,3 +281,18 @@ async def test_an_interrupted_run_is_finished_by_the_next(
     written(root, {"a.py": "def hello(): pass\n"})
     assert (await index(retrieval, root)).changed == 1
     assert [chunk.symbol for chunk in await found(retrieval, "greet farewell welcome hello")] == ["hello"]
+
+
+async def test_an_organization_without_repositories_here_finds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what it has indexed before."""
+    tree = written(tmp_path / "tree", {"a.py": GREETING})
+    counts = []
+    named: list[dict[str, str]] = [{}, {"acme": str(tmp_path)}, {"*": "/srv/{organization}"}]
+    for roots in named:
+        monkeypatch.setenv("HOLDFAST_WORKSPACE_ROOTS", json.dumps(roots))
+        async with await open_retrieval(load_settings(data_dir=tmp_path)) as retrieval:
+            await retrieval.index("acme", tree)
+            counts.append(len((await retrieval.search("acme", "farewell")).chunks))
+    assert counts == [0, 1, 1]

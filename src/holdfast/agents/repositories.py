@@ -16,7 +16,7 @@ from holdfast import git
 from holdfast.agents.workspace import OutsideWorkspace
 from holdfast.errors import AccessDenied, Conflict, HoldfastError, NotFound
 from holdfast.model.ids import RepoId
-from holdfast.model.principal import LOCAL
+from holdfast.model.principal import EVERY_OTHER, LOCAL
 from holdfast.model.records import Repo
 from holdfast.store.store import Store
 
@@ -26,9 +26,6 @@ SCAN_DEPTH = 3
 """How many directories below the root a repository may lie."""
 
 SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
-
-EVERY_OTHER = "*"
-"""Names the directories of all organizations that have no entry, with `{organization}` in the path."""
 
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 

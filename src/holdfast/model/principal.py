@@ -43,5 +43,8 @@ class Principal(msgspec.Struct, frozen=True):
         return session.organization == self.organization and (self.is_admin or session.owner == self.user)
 
 
+EVERY_OTHER = "*"
+"""Stands for all organizations that have no entry of their own."""
+
 LOCAL = Principal("local", "local", PrincipalRole.ADMIN)
 """The person at this machine: who an embedded store acts for unless told otherwise."""

@@ -49,6 +49,7 @@ async def open_retrieval(settings: Settings) -> Retrieval:
             name: Workspace(each.repositories, each.paths) for name, each in chosen.workspaces.items()
         },
         max_file_bytes=chosen.max_file_bytes,
+        serves=settings.workspace.serves,
     )
 
 

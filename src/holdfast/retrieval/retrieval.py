@@ -7,7 +7,7 @@ may have the embedded one open at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,7 +44,10 @@ class Retrieval:
         embedder: Embedder | None = None,
         workspaces: Mapping[str, Workspace] | None = None,
         max_file_bytes: int = MAX_FILE_BYTES,
+        serves: Callable[[str], bool] = lambda organization: True,
     ) -> None:
+        """`serves` says whether an organization has repositories here. One that has none finds nothing."""
+        self._serves = serves
         self._index = index
         self._version = version
         self._embedder = embedder
@@ -66,6 +69,8 @@ class Retrieval:
         """The chunks of an organization that are nearest to a question, and what should be known of them."""
         if not 1 <= limit <= MOST:
             raise InvalidInput(f"A search gives between 1 and {MOST} chunks, and not {limit}.")
+        if not self._serves(organization):
+            return Found(warnings=(NOTHING_INDEXED,))
         try:
             scope = filter_of(wanted, self._workspaces)
         except WorkspaceUnknown as unknown:
