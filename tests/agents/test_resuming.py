@@ -241,7 +241,9 @@ async def test_a_killed_server_leaves_nothing_half_done(world: World) -> None:
         return not await asyncio.to_thread(strays, told["session"])
 
     await until(agent_is_gone)  # its sandbox ends with the server
+    assert left_by_sandboxes(world)
     async with world.supervisor() as supervisor:
+        assert left_by_sandboxes(world) == []
         session = await world.store.get_session(told["session"])
         assert (session.status, session.status_reason) == (SessionStatus.CANCELLED, "server_restart")
         assert members(told["pid"]) == []
@@ -287,6 +289,11 @@ async def test_files_that_a_failed_load_destroys_are_put_back(tmp_path: Path) ->
     with pytest.raises(StartFailed):
         await load()
     assert (chats / "session-2026-0123abcd.jsonl").read_text() == "history"
+
+
+def left_by_sandboxes(world: World) -> list[Path]:
+    stand_in = world.repository / ".git" / "commondir"
+    return [*(world.directory / "sandboxes").glob("tmp-*"), *([stand_in] if stand_in.exists() else [])]
 
 
 async def killed_server(world: World) -> tuple[dict[str, Any], QuestionSet]:

@@ -294,6 +294,8 @@ class Supervisor:
         await self._withdraw_questions(interrupted)
         for record in left:
             await self._store.forget_process(record.process_group)
+        if self._sandboxes is not None:
+            await self._sandboxes.tidy()
 
     async def close(self) -> None:
         """End every agent, all at once. Whatever is left after ten seconds is killed.

@@ -23,6 +23,8 @@ NO_EFFECT = {"commondir": ".\n", "config.worktree": "", "info/attributes": ""}
 
 HOOKS = "hooks"
 
+RECORD = "git-"
+
 LEADING_ON = frozenset({"core.hookspath", "include.path"})
 
 
@@ -107,7 +109,7 @@ class StandIns:
     def __init__(self, records: Path, directory: GitDirectory) -> None:
         self._directory = directory
         name = sha256(os.fsencode(directory.writable[0])).hexdigest()[:16]
-        self._record = records / f"git-{name}"
+        self._record = records / f"{RECORD}{name}"
         """What was put there, a path a line. Each sandbox holds a lock on it."""
         self._file: int | None = None
 
@@ -127,18 +129,8 @@ class StandIns:
 
     def remove(self) -> None:
         """Leave; the last one takes away what has not been used meanwhile."""
-        if self._file is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for line in self._record.read_bytes().split(b"\0"):
-                with suppress(OSError):  # somebody has put something else there, or taken it away
-                    _take_away(Path(os.fsdecode(line)))
-            os.ftruncate(self._file, 0)
-        except BlockingIOError:  # another sandbox is open
-            return
-        finally:
-            os.close(self._file)
+        if self._file is not None:
+            _clear(self._file)
             self._file = None
 
     def _put(self, path: Path, text: str | None) -> None:
@@ -151,6 +143,26 @@ class StandIns:
             else:
                 with path.open("x") as file:
                     file.write(text)
+
+
+def tidy(records: Path) -> None:
+    """Take away what sandboxes have left whose server was killed."""
+    for record in records.glob(f"{RECORD}*"):
+        _clear(os.open(record, os.O_RDWR | os.O_CLOEXEC))
+
+
+def _clear(record: int) -> None:
+    """Take away what a record names, unless another sandbox is open there, and close it."""
+    try:
+        fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for line in os.pread(record, os.fstat(record).st_size, 0).split(b"\0"):
+            with suppress(OSError):  # somebody has put something else there, or taken it away
+                _take_away(Path(os.fsdecode(line)))
+        os.ftruncate(record, 0)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(record)
 
 
 def _take_away(path: Path) -> None:

@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from holdfast.agents.sandbox import bubblewrap, landlock, machine
 from holdfast.agents.sandbox.git_directory import GitDirectory, StandIns
+from holdfast.agents.sandbox.git_directory import tidy as tidy_git
 from holdfast.agents.sandbox.installation import installation
 from holdfast.agents.sandbox.kinds import Guard, Kind, Tools, launcher, tools
 from holdfast.agents.sandbox.places import Place, around, hidden, in_order, read, write
 from holdfast.agents.sandbox.proxy import VARIABLES, Proxy
+from holdfast.agents.sandbox.temporary import TemporaryPlace
+from holdfast.agents.sandbox.temporary import tidy as tidy_temporary
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Sandbox:
     """Whether the agent has a sandbox of its own that is switched off here."""
     places: tuple[Place, ...] = ()
     _tools: Tools = field(default_factory=Tools)
-    _temporary: Path | None = None
+    _temporary: TemporaryPlace | None = None
     _stand_ins: StandIns | None = None
     _proxy: Proxy | None = None
 
@@ -149,7 +150,7 @@ class Sandbox:
         if self._stand_ins is not None:
             self._stand_ins.remove()
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary.remove()
 
 
 class Sandboxes:
@@ -172,6 +173,11 @@ class Sandboxes:
     def below(self, directory: Path) -> Sandboxes:
         """Such sandboxes with homes in another directory, as for a session that is not kept."""
         return Sandboxes(directory, never=self._never, toolchains=self._toolchains, made_by=self._made_by)
+
+    async def tidy(self) -> None:
+        """Take away what was made for sessions whose server was killed."""
+        await asyncio.to_thread(tidy_temporary, self._directory)
+        await asyncio.to_thread(tidy_git, self._directory)
 
     async def tools(self) -> Tools:
         return self._made_by or await tools()
@@ -222,7 +228,7 @@ class Sandboxes:
         theirs = machine.home_of(environment)
         own = self._home(owner, repository)
         home = theirs or HOME
-        temporary = Path(mkdtemp(prefix="holdfast-"))
+        temporary = TemporaryPlace(self._directory)
         git_directory = GitDirectory.of(repository)
         stand_ins = StandIns(self._directory, git_directory) if git_directory else None
         try:
@@ -230,7 +236,7 @@ class Sandboxes:
             places = [
                 *self._of_machine(entry, environment, theirs),
                 write(home, own),
-                *(write(path, temporary) for path in TEMPORARY),
+                *(write(path, temporary.path) for path in TEMPORARY),
                 *_of_agent(entry, theirs),
                 *also,
                 write(repository),
@@ -241,12 +247,12 @@ class Sandboxes:
         except BaseException:
             if stand_ins:
                 stand_ins.remove()
-            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.remove()
             raise
         variables = _variables(entry, environment) | {"HOME": str(home)}
         if kind is Kind.LANDLOCK:
             _link(own, home, ordered)
-            variables |= {"HOME": str(own), "TMPDIR": str(temporary)}
+            variables |= {"HOME": str(own), "TMPDIR": str(temporary.path)}
         sees = ["repository", *(f"~/{name}" for name in _names(entry, theirs)), *entry.sees, *entry.writes]
         return Sandbox(
             kind,
