@@ -459,6 +459,17 @@ async def test_what_is_required_and_not_held_is_refused_in_a_sentence(
     assert (await scene.open()).lacks
 
 
+async def test_a_sandbox_whose_caller_is_cancelled_leaves_nothing(scene: Scene) -> None:
+    opening = asyncio.create_task(scene.open(network=("example.org",)))
+    while not (scene.data / "sandboxes").exists():  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert list((scene.data / "sandboxes").glob("tmp-*")) == []
+    assert not (scene.repository / ".git" / "commondir").exists()
+
+
 async def test_two_sandboxes_of_one_repository_share_what_stands_in_for_its_settings(scene: Scene) -> None:
     first, second = await scene.open(), await scene.open()
     await first.close()

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.config import RetrievalSettings, Settings
+from holdfast.config import RetrievalSettings, Settings, WorkspaceSettings
 from holdfast.retrieval import Chunk, Retrieval, SearchFilter, open_retrieval
 
 ORGANIZATION = "acme"
@@ -49,7 +49,11 @@ def repository(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 async def opened(home: Path, **chosen: object) -> Retrieval:
     return await open_retrieval(
-        Settings(data_dir=home / "data", retrieval=RetrievalSettings.model_validate(chosen))
+        Settings(
+            data_dir=home / "data",
+            retrieval=RetrievalSettings.model_validate(chosen),
+            workspace=WorkspaceSettings(roots={"*": home / "{organization}"}),
+        )
     )
 
 

@@ -175,7 +175,7 @@ class Organization:
     async def project(self) -> dict[str, Any]:
         """The repository that every server here has, in which members may work."""
         repo = await project(self.admin)
-        opened = await self.admin.call("PATCH", f"/api/repos/{repo['id']}", json={"forMembers": True})
+        opened = await self.admin.call("PUT", f"/api/repos/{repo['id']}/members", json={"allowed": True})
         changed: dict[str, Any] = opened.json()
         return changed
 

@@ -24,13 +24,13 @@ async def test_members_start_agents_only_where_an_admin_allowed_it(org: Organiza
     assert problem(refused)["status"] == 403
     assert "holdfast repos --allow-members project" in problem(refused)["detail"]
     assert (
-        await org.ada.call("PATCH", f"/api/repos/{repo['id']}", json={"forMembers": True})
+        await org.ada.call("PUT", f"/api/repos/{repo['id']}/members", json={"allowed": True})
     ).status_code == 403
     assert [await starts(person, repo["id"]) for person in (org.admin, org.ada)] == [201, 403]
 
     assert (await org.project())["forMembers"] is True
     assert await starts(org.ada, repo["id"]) == 201
-    closed = await org.admin.call("PATCH", f"/api/repos/{repo['id']}", json={"forMembers": False})
+    closed = await org.admin.call("PUT", f"/api/repos/{repo['id']}/members", json={"allowed": False})
     assert decoded(closed, shapes.Repo).for_members is False
     assert await starts(org.ada, repo["id"]) == 403
     entries = (await org.admin.get("/api/audit")).json()["entries"]

@@ -89,7 +89,7 @@ class Client:
     async def open_repo(self, repo_id: str, *, for_members: bool) -> shapes.Repo:
         """Let members start agents in a repository and index it, or no longer."""
         return await self._server.call(
-            "PATCH", f"/api/repos/{repo_id}", shapes.Repo, body={"forMembers": for_members}
+            "PUT", f"/api/repos/{repo_id}/members", shapes.Repo, body={"allowed": for_members}
         )
 
     async def agents(self) -> tuple[shapes.Agent, ...]:

@@ -80,9 +80,13 @@ class OpenDoor:
 
     async def listening(self) -> Self:
         try:
-            self._server = await asyncio.start_unix_server(self._serve, self._socket, limit=LINE_BYTES)
+            # Not serving yet, it is there at once: a caller who is cancelled meanwhile leaves no socket.
+            self._server = await asyncio.start_unix_server(
+                self._serve, self._socket, limit=LINE_BYTES, start_serving=False
+            )
+            await self._server.start_serving()
         except BaseException:
-            shutil.rmtree(self._directory)
+            await asyncio.shield(self.close())
             raise
         return self
 

@@ -84,7 +84,15 @@ class Proxy:
     @classmethod
     async def open(cls, hosts: Sequence[str]) -> Self:
         proxy = cls(hosts)
-        proxy._server = await asyncio.start_unix_server(proxy._serve, proxy._socket, limit=HEAD_BYTES)
+        try:
+            # Not serving yet, it is there at once: a caller who is cancelled meanwhile leaves no socket.
+            proxy._server = await asyncio.start_unix_server(
+                proxy._serve, proxy._socket, limit=HEAD_BYTES, start_serving=False
+            )
+            await proxy._server.start_serving()
+        except BaseException:
+            await asyncio.shield(proxy.close())
+            raise
         return proxy
 
     @property

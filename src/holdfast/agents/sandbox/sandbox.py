@@ -208,9 +208,18 @@ class Sandboxes:
                 proxy = await Proxy.open(entry.network)
                 opened.push_async_callback(proxy.close)
                 environment, also = {**environment, **VARIABLES}, (*also, *proxy.places)
-            sandbox = await asyncio.to_thread(
-                self._open, kind, made_by, lacks, entry, repository, environment, owner, also
+            opening = asyncio.create_task(
+                asyncio.to_thread(
+                    self._open, kind, made_by, lacks, entry, repository, environment, owner, also
+                )
             )
+            try:
+                sandbox = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                await asyncio.wait([opening])
+                if opening.exception() is None:
+                    await opening.result().close()
+                raise
             opened.pop_all()
         return replace(sandbox, _proxy=proxy)
 

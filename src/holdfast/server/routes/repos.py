@@ -49,8 +49,8 @@ class NewRepo(Body):
     ]
 
 
-class RepoChange(Body):
-    for_members: bool
+class Members(Body):
+    allowed: bool
     """Whether members may start agents in it, and index it."""
 
 
@@ -75,10 +75,10 @@ async def scan_repos(parts: PartsOf, view: View) -> Response:
     return rendered(shapes.Repos(repos=tuple(map(shapes.Repo.of, found))))
 
 
-@router.patch("/repos/{id}", responses=answers(shapes.Repo, 200, 404))
-async def change_repo(repo_id: RepoPath, change: RepoChange, admin: AdminOf, view: View) -> Response:
+@router.put("/repos/{id}/members", responses=answers(shapes.Repo, 200, 404))
+async def open_repo(repo_id: RepoPath, members: Members, admin: AdminOf, view: View) -> Response:
     """Let members start agents in a repository, or no longer."""
-    repo = await view.open_repo(RepoId(repo_id), for_members=change.for_members)
+    repo = await view.open_repo(RepoId(repo_id), for_members=members.allowed)
     return rendered(shapes.Repo.of(repo))
 
 
