@@ -306,7 +306,7 @@ async def every_blob_is_there(world: World, turn: Turn) -> None:
 
 
 async def test_what_nobody_foresaw_fails_the_turn_too(world: World) -> None:
-    def read(repository: str, path: str) -> bytes | str:
+    def read(organization: str, repository: str, path: str) -> bytes | str:
         raise ZeroDivisionError("by nothing")
 
     async with world.orchestrator(read_file=read) as orchestrator:

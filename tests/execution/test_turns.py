@@ -317,7 +317,7 @@ async def test_a_stored_context_that_is_wrong_is_in_nobodys_way_who_does_not_nam
 async def test_a_rerun_is_a_new_turn_and_the_old_one_stays_as_it_was(world: World) -> None:
     notes = {"notes.md": b"before"}
 
-    def read(repository: str, path: str) -> bytes | str:
+    def read(organization: str, repository: str, path: str) -> bytes | str:
         return notes[path]
 
     async with world.orchestrator(read_file=read) as orchestrator:
