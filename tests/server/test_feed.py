@@ -86,6 +86,7 @@ class Proxy:
         for task in self._carrying:
             task.cancel()
         await asyncio.gather(*self._carrying, return_exceptions=True)
+        await asyncio.sleep(0)  # connections are closed in the next round of the loop
 
     @property
     def url(self) -> str:
@@ -102,6 +103,7 @@ class Proxy:
         task = asyncio.create_task(self._carry(reader, writer))
         self._carrying.add(task)
         task.add_done_callback(self._carrying.discard)
+        task.add_done_callback(lambda _: writer.close())  # also of one that was cancelled before it began
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(*self._target)
@@ -113,8 +115,7 @@ class Proxy:
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-            for stream in (writer, back):
-                stream.close()
+            back.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, budget: int | None) -> bool:
