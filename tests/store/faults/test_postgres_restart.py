@@ -66,7 +66,13 @@ class Load:
                 await self._refuse(CALLERS, error)
 
     async def _stream(self) -> None:
-        stream = await self._store.open_stream(self._key, Message.agent("", partial=True))
+        opening = Message.agent("", partial=True, id=MessageId(new_id()))
+        while True:
+            try:
+                stream = await self._store.open_stream(self._key, opening)
+                break
+            except HoldfastError as error:
+                await self._refuse(CALLERS + 1, error)
         while not self._over:
             piece = f"{len(self.text)} "
             stream.write(piece)
