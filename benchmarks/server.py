@@ -27,6 +27,7 @@ from benchmarks.measure import Result, Run, Spread, Suite
 from benchmarks.messages import SMALL
 from holdfast import NewSession, NewTurn, open_store
 from tests.server.servers import Person, Served, owner_of
+from tests.settings import configure
 
 CONNECTIONS = 16
 MESSAGES = 1_000
@@ -179,7 +180,7 @@ async def serving(run: Run) -> AsyncIterator[Served]:
     """A server that counts nobody's requests against them."""
     program = str(Path(__file__).with_name("flooding_agent.py"))
     settings = FLOODING.format(command=sys.executable, program=program)
-    (run.directory / "holdfast.toml").write_text(settings)
+    configure(run.directory, settings)
     served = Served(run.directory, HOLDFAST_SERVER_REQUESTS_PER_SECOND="0", AGENT_MAX_SESSIONS="8")
     served.repository()
     await asyncio.to_thread(served.start)

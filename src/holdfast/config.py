@@ -1,12 +1,14 @@
-"""Settings: flags first, then the environment, then `holdfast.toml`, then defaults.
+"""Settings: flags first, then the environment, then files, then defaults.
 
-The environment's names are `HOLDFAST_…`. The file is the one that `HOLDFAST_CONFIG` names, or
-`holdfast.toml` in the working directory.
+The environment's names are `HOLDFAST_…`. The file is the one that `HOLDFAST_CONFIG` names. Without
+that variable, it is `holdfast.toml` in the working directory, if you trust it, and then your own one.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +25,9 @@ try:
         PydanticBaseSettingsSource,
         SettingsConfigDict,
         SettingsError,
-        TomlConfigSettingsSource,
     )
+
+    from holdfast.settings_files import settings_files
 except ImportError:
     raise MissingExtra("Reading the settings", "cli") from None
 
@@ -269,7 +272,7 @@ class Settings(BaseSettings):
             init_settings,
             env_settings,
             InitSettingsSource(settings_cls, _under_other_names()),
-            settings_in_file(settings_file()),
+            *(InitSettingsSource(settings_cls, dict(file.table)) for file in settings_files().read),
         )
 
 
@@ -290,26 +293,17 @@ def _under_other_names() -> dict[str, dict[str, str]]:
     return found
 
 
-def settings_file() -> Path:
-    """The file of the settings. That of the working directory need not be there; one that is named must."""
-    named = os.environ.get("HOLDFAST_CONFIG")
-    file = Path(named or "holdfast.toml")
-    if named and not file.is_file():
-        raise InvalidInput(f"HOLDFAST_CONFIG names {named}, and there is no such file.")
-    return file
+PREFIX = "HOLDFAST_"
 
-
-def settings_in_file(file: Path) -> TomlConfigSettingsSource:
-    try:
-        return TomlConfigSettingsSource(Settings, toml_file=file)
-    except (ValueError, OSError) as error:  # no TOML, no UTF-8, or not to be opened
-        raise InvalidInput(f"The settings in {file} cannot be read: {error}.") from None
+NO_SETTINGS = {"HOLDFAST_CONFIG", "HOLDFAST_SESSION", "HOLDFAST_AGENT", "HOLDFAST_PROCESS_OF"}
+"""Variables of ours that are none: where the settings are, for whom a question is asked, what an agent's
+processes are marked with."""
 
 
 def load_settings(**flags: object) -> Settings:
     """The settings in force, with the flags that were given; a bad one is named in a sentence."""
     try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]
+        settings = Settings(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -320,3 +314,31 @@ def load_settings(**flags: object) -> Settings:
         raise InvalidInput(
             f"A variable cannot be read: {error}. Lists and tables are written as JSON."
         ) from None
+    _refuse_unknown_variables(settings)
+    return settings
+
+
+def _refuse_unknown_variables(settings: Settings) -> None:
+    """Refuse a variable that names no setting. What a table lacks was refused when the table was read."""
+    fields = type(settings).model_fields
+    known = {f"{PREFIX}{name.upper()}" for name in fields}
+    tables = tuple(
+        f"{PREFIX}{name.upper()}_" for name in fields if isinstance(getattr(settings, name), BaseModel | dict)
+    )
+    named = set(_texts(settings.model_dump()))  # as the one that holds a provider's key
+    for variable in sorted(name for name, value in os.environ.items() if value):
+        name = variable.upper()
+        is_ours = name.startswith(PREFIX) and variable not in named
+        if is_ours and name not in known | NO_SETTINGS and not name.startswith(tables):
+            near = get_close_matches(name, known | NO_SETTINGS, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "`holdfast doctor` shows all."
+            raise InvalidInput(f"There is no setting {variable}; {remedy}")
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, list | tuple):
+        yield from (text for each in value for text in _texts(each))

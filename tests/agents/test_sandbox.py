@@ -555,3 +555,26 @@ async def test_an_agent_runs_the_tests_of_a_project(
     await sandbox.close()
     assert ended.returncode == 0, ended
     assert said in ended.stdout + ended.stderr
+
+
+@pytest.mark.req("SEC-14")
+@pytest.mark.parametrize("confining", CONFINING)
+async def test_an_agent_sees_neither_your_settings_nor_what_you_trust(
+    tmp_path: Path, made_by: Tools, confining: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, confining, made_by)
+    git(scene.home, "init", "--quiet")  # where everything is writable that is not hidden
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(scene.home / ".config"))
+    named = scene.home / "named.toml"
+    named.write_text(f"model = '{SECRET}'\n")
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(named))
+    scene.sandboxes = Sandboxes(
+        scene.data / "sandboxes", never=open_sandboxes(load_settings()).never, made_by=made_by.only(confining)
+    )
+    sandbox = await scene.open(scene.home)
+    script = f"cat {named}; echo x >> {named}; echo x > {scene.home}/.config/holdfast/trusted.json"
+    ended = scene.run(sandbox, "sh", "-c", script)
+    await sandbox.close()
+    assert SECRET not in ended.stdout
+    assert SECRET in named.read_text()
+    assert not (scene.home / ".config" / "holdfast" / "trusted.json").exists()

@@ -12,12 +12,14 @@ from holdfast.agents.permissions import Decision, Policy, Rule, ToolKind
 from holdfast.config import load_settings
 from holdfast.errors import InvalidInput, NotFound
 from tests.agents.worlds import World, repository
+from tests.settings import configure
 from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
 def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
 
 
 @pytest.mark.req("SES-28")
@@ -64,7 +66,9 @@ def test_gemini_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_agent_and_its_rules_are_added_by_the_file(tmp_path: Path) -> None:
-    (tmp_path / "holdfast.toml").write_text(f"""
+    configure(
+        tmp_path,
+        f"""
 [agents.mine]
 command = "{sys.executable}"
 args = ["-m", "mine"]
@@ -76,7 +80,8 @@ permissions = "deny"
 kind = "edit"
 path = "docs/**"
 decision = "allow"
-""")
+""",
+    )
     mine = Catalogue.from_settings(load_settings().agents)["mine"]
     outside = {"PATH": "/bin", "MINE_KEY": "k", "AWS_SECRET": "s"}
     assert mine.environment(outside) == {"PATH": "/bin", "MINE_KEY": "k", "MODEL": "large"}
@@ -97,7 +102,7 @@ decision = "allow"
     ],
 )
 def test_a_wrong_entry_is_named_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    (tmp_path / "holdfast.toml").write_text(text)
+    configure(tmp_path, text)
     with pytest.raises(InvalidInput) as refused:
         Catalogue.from_settings(load_settings().agents)
     assert sentence in str(refused.value)

@@ -11,8 +11,8 @@ import pytest
 from holdfast import NewSession, NewTurn, Store, TurnAnswer
 from holdfast.blobs import BlobNotFound, Blobs, Collection, blob_url, collect_orphans
 from holdfast.blobs.address import BlobId
-from holdfast.blobs.directory import TEMPORARY
 from holdfast.errors import InvalidInput
+from holdfast.files import TEMPORARY
 from holdfast.model.principal import LOCAL
 
 ORGANIZATION = LOCAL.organization

@@ -16,6 +16,7 @@ class Cli:
         self.home = home
         self.environment = {
             "HOLDFAST_DATA_DIR": str(home / "data"),
+            "HOME": str(home),
             "NO_COLOR": "1",
             "PATH": os.environ["PATH"],
         }

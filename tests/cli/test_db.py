@@ -13,6 +13,7 @@ from holdfast.blobs import open_blobs
 from holdfast.server.presence import Presence, store_name
 from holdfast.store.migrations import HEAD
 from tests.cli.command import Cli
+from tests.settings import configure
 
 KEY = SessionKey("main", "irc", "bot", PeerKind.GROUP, "#holdfast")
 
@@ -183,7 +184,7 @@ def test_a_bad_address_is_one_sentence_and_no_traceback(cli: Cli) -> None:
 
 
 def test_settings_come_from_the_flag_then_the_environment_then_the_file(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text('store = "sqlite:///from_file.db"\n')
+    configure(cli.home, 'store = "sqlite:///from_file.db"\n')
     cli("db", "upgrade")
     cli.environment["HOLDFAST_STORE"] = "sqlite:///from_environment.db"
     cli("db", "upgrade")
@@ -197,7 +198,7 @@ def test_settings_come_from_the_flag_then_the_environment_then_the_file(cli: Cli
 
 
 def test_a_wrong_setting_is_named(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text('durability = "sometimes"\n')
+    configure(cli.home, 'durability = "sometimes"\n')
     result = cli("db", "current")
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
     assert result.stderr.startswith("holdfast: The setting 'durability' is wrong")

@@ -13,6 +13,7 @@ from holdfast import open_store
 from holdfast.execution.demo import DemoModel
 from holdfast.model.turn import ActiveFileRef
 from tests.cli.command import Cli, a_server
+from tests.settings import configure
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def test_doctor_says_which_model_answers(cli: Cli, model: DemoModel) -> None:
 
 
 def test_contexts_are_listed(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text('[contexts.reviewer]\nmodel = "strict"\n[conversations.docs]\n')
+    configure(cli.home, '[contexts.reviewer]\nmodel = "strict"\n[conversations.docs]\n')
     listed = json.loads(cli("contexts", "--json").stdout)
     assert [context["name"] for context in listed["agents"]] == ["default", "reviewer"]
     assert [context["name"] for context in listed["conversations"]] == ["docs"]
@@ -198,8 +199,9 @@ def test_the_demo_model_says_how_to_ask_it(cli: Cli) -> None:
 
 
 async def test_a_session_that_needs_it_is_compacted_before_the_command_ends(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text(
-        '[contexts.default.compaction]\nmessages = 4\nstrategy = { name = "hard_clear", keep_recent = 2 }\n'
+    configure(
+        cli.home,
+        '[contexts.default.compaction]\nmessages = 4\nstrategy = { name = "hard_clear", keep_recent = 2 }\n',
     )
     session = answered(cli, "One")["sessionId"]
     answered(cli, "--session", session, "Two")

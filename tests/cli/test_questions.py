@@ -21,6 +21,7 @@ from holdfast.questions import QuestionBox
 from holdfast.questions.wire import question_set_json
 from tests.cli.command import Cli
 from tests.questions.sets import FEATURES, LANGUAGE, OtherProgram, rewrite
+from tests.settings import configure
 from tests.waiting import SECONDS
 
 QUESTIONS = {
@@ -140,7 +141,7 @@ def test_a_wait_ends_after_the_time_that_is_set(cli: Cli, directory: Path, set_b
     if set_by == "environment":
         cli.environment["HOLDFAST_QUESTIONS_TIMEOUT_SECONDS"] = "0.2"
     if set_by == "file":
-        (cli.home / "holdfast.toml").write_text("[questions]\ntimeout_seconds = 0.2\n")
+        configure(cli.home, "[questions]\ntimeout_seconds = 0.2\n")
     flag = ["--timeout", "0.2"] if set_by == "flag" else []
     result = cli("ask", "--simple", "Deploy?", "yes", "no", *flag)
     set_id = first_set(directory)
@@ -155,7 +156,7 @@ def test_a_wait_ends_after_the_time_that_is_set(cli: Cli, directory: Path, set_b
 
 
 def test_the_directory_comes_from_the_file_when_the_environment_names_none(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text('[questions]\ndirectory = "here"\n')
+    configure(cli.home, '[questions]\ndirectory = "here"\n')
     cli("ask", "--simple", "Deploy?", "yes", "no", "--no-wait")
     assert first_set(cli.home / "here")
 

@@ -15,6 +15,7 @@ from holdfast.agents.process import strays
 from tests.agents.scripts import script
 from tests.agents.worlds import PYTHON, repository
 from tests.cli.command import Cli, a_server
+from tests.settings import configure
 
 
 @pytest.fixture
@@ -216,7 +217,7 @@ for line in lines():
                 send({"jsonrpc": "2.0", "id": prompt, "result": {"stopReason": "end_turn"}})
 """
     command, *args = script(tmp_path, body)
-    (cli.home / "holdfast.toml").write_text(f"[agents.eager]\ncommand = {command!r}\nargs = {args!r}\n")
+    configure(cli.home, f"[agents.eager]\ncommand = {command!r}\nargs = {args!r}\n")
     with cli.at_terminal("run", "--agent", "eager", "go") as terminal:
         terminal.until("> ")
         while len(waiting := json.loads(cli("questions", "list", "--json").stdout)) < 2:
@@ -262,7 +263,7 @@ def test_ctrl_c_cancels_the_turn_and_keeps_what_was_said(cli: Cli) -> None:
 def test_when_it_is_told_to_end_it_ends_the_agent_and_what_that_started(cli: Cli) -> None:
     trusted = {"command": sys.executable, "args": ["-m", "holdfast.agents.demo"], "permissions": "allow"}
     entry = "\n".join(f"{name} = {json.dumps(value)}" for name, value in trusted.items())
-    (cli.home / "holdfast.toml").write_text(f"[agents.trusted]\n{entry}\n")
+    configure(cli.home, f"[agents.trusted]\n{entry}\n")
     with cli.running("run", "--agent", "trusted", "say heron\nrun echo $$ > pid; exec sleep 600") as process:
         while not (cli.home / "pid").exists() or not (cli.home / "pid").read_text():
             assert process.poll() is None
@@ -420,9 +421,10 @@ def test_a_run_that_is_interrupted_while_its_agent_starts_leaves_none_behind(
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     start = f"read line < {gate}; exec {sys.executable} -m holdfast demo-agent"
-    (cli.home / "holdfast.toml").write_text(
+    configure(
+        cli.home,
         f"[agents.late]\ncommand = 'sh'\nargs = ['-c', {json.dumps(start)}]\n"
-        f"sees = {json.dumps([*PYTHON, str(gate)])}\n"
+        f"sees = {json.dumps([*PYTHON, str(gate)])}\n",
     )
     with a_server(cli), cli.running("run", "--agent", "late", "say heron") as process:
         with gate.open("w") as opened:  # which waits until the agent's program reads

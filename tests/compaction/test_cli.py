@@ -10,6 +10,7 @@ from holdfast.compaction.standing import SessionStanding
 from holdfast.store.options import HistoryOptions
 from tests.cli.command import Cli
 from tests.compaction.sessions import conversation, filled
+from tests.settings import configure
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -79,9 +80,10 @@ async def test_after_repeated_failure_one_by_hand_starts_afresh(cli: Cli) -> Non
 
 
 async def test_the_context_of_a_session_says_how_it_is_compacted(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text(
+    configure(
+        cli.home,
         '[contexts.reviewer.compaction]\nstrategy = "hard_clear"\n'
-        '[agents.reviewer.compaction]\nstrategy = "none"\n'
+        '[agents.reviewer.compaction]\nstrategy = "none"\n',
     )
     async with open_store(url(cli)) as store:
         for agent, context in (("reviewer", "reviewer"), ("helper", "reviewer"), ("reviewer", "0198-stored")):

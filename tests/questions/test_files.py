@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.files import make_directory
 from holdfast.questions.errors import AtomicReadError, AtomicWriteError
-from holdfast.questions.files import make_directory, read_json, write, write_json
+from holdfast.questions.files import read_json, write, write_json
 from tests.questions.processes import together, worker
 from tests.questions.sets import names
 

@@ -10,12 +10,14 @@ from holdfast.model.question import LIMIT
 from holdfast.questions import default_directory, open_box
 from holdfast.questions.errors import QuestionsTimedOut, TooManyQuestionSets
 from tests.questions.sets import NEW
+from tests.settings import configure
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a directory without a file of settings, and without a word in the environment."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
     for name in ("AUQ_SESSION_DIR", "HOLDFAST_CONFIG", "HOLDFAST_QUESTIONS_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -29,7 +31,7 @@ def test_without_any_settings_the_sets_are_where_the_auq_programs_keep_theirs() 
 def test_the_directory_comes_from_our_name_then_the_auq_name_then_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "holdfast.toml").write_text('[questions]\ndirectory = "of-file"\nlimit = 7\n')
+    configure(tmp_path, '[questions]\ndirectory = "of-file"\nlimit = 7\n')
     assert open_box(load_settings().questions).directory == tmp_path / "of-file"
     monkeypatch.setenv("AUQ_SESSION_DIR", "~/of-auq")
     assert open_box(load_settings().questions).directory == Path.home() / "of-auq"
@@ -47,7 +49,7 @@ def test_the_directory_comes_from_our_name_then_the_auq_name_then_the_file(
     ],
 )
 def test_a_wrong_or_misspelt_setting_is_named(tmp_path: Path, line: str, sentence: str) -> None:
-    (tmp_path / "holdfast.toml").write_text(f"[questions]\n{line}\n")
+    configure(tmp_path, f"[questions]\n{line}\n")
     with pytest.raises(InvalidInput, match=sentence):
         load_settings()
 

@@ -24,6 +24,7 @@ from holdfast.store.options import SessionFilter
 from tests.cli.command import Cli
 from tests.routing.gateways import echo, events, gateway
 from tests.routing.messages import said
+from tests.settings import configure
 
 POLICY = RoutingPolicy(default_agent="old")
 BEFORE = Bindings((), POLICY)
@@ -412,7 +413,7 @@ async def test_a_kill_in_the_middle_leaves_nothing_moved(store_url: str) -> None
 
 @pytest.mark.req("STO-21", "STO-22")
 def test_sessions_are_migrated_by_hand(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text('[routing]\ndefault_agent = "old"\n')
+    configure(cli.home, '[routing]\ndefault_agent = "old"\n')
     (old, new) = keys("#a1")
 
     async def begin() -> None:

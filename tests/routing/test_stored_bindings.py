@@ -15,6 +15,7 @@ from holdfast.routing.stored import add_binding, following_bindings, read_bindin
 from tests.cli.command import Cli
 from tests.routing.gateways import events, remembers, text_of
 from tests.routing.messages import said
+from tests.settings import configure
 
 HELP = Binding(agent="helper", channel="irc", peer="group:#help")
 SETTINGS = """
@@ -113,7 +114,7 @@ async def test_a_binding_for_an_agent_without_a_runner_is_logged_and_the_bot_goe
 
 @pytest.mark.req("STO-10")
 def test_bindings_are_added_explained_listed_and_removed_by_hand(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text(SETTINGS)
+    configure(cli.home, SETTINGS)
     added = cli("bindings", "add", "helper", "--channel", "irc", "--peer", "group:#ops-h*")
     assert added.stdout == "Binding 1: irc peer=group:#ops-h* → helper\n", added.stderr
     asked = ("bindings", "explain", "--channel", "irc", "--peer", "group:#ops-help")
@@ -135,13 +136,13 @@ def test_bindings_are_added_explained_listed_and_removed_by_hand(cli: Cli) -> No
 
 def test_a_binding_for_an_agent_that_is_not_known_is_refused_or_doubted(cli: Cli) -> None:
     add = ("bindings", "add", "--channel", "irc")
-    (cli.home / "holdfast.toml").write_text('[routing]\ndefault_agent = "main"\n')
+    configure(cli.home, '[routing]\ndefault_agent = "main"\n')
     for known in ("gemini", "default", "Main"):
         assert cli(*add, known).stderr == ""
     doubted = cli(*add, "nosuch")
     assert (doubted.returncode, doubted.stdout) == (0, "Binding 4: irc → nosuch\n")
     assert doubted.stderr.startswith("No agent 'nosuch' is configured here: unless a bot brings it, nobody")
-    (cli.home / "holdfast.toml").write_text('[routing]\nagents = ["clerk", "librarian"]\n')
+    configure(cli.home, '[routing]\nagents = ["clerk", "librarian"]\n')
     refused = cli(*add, "nosuch")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "names the agent 'nosuch', which is not known; known are clerk, librarian." in refused.stderr
@@ -150,7 +151,7 @@ def test_a_binding_for_an_agent_that_is_not_known_is_refused_or_doubted(cli: Cli
 
 
 def test_the_only_agent_that_may_be_named_is_the_default_in_commands_too(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text('[routing]\nagents = ["clerk"]\n')
+    configure(cli.home, '[routing]\nagents = ["clerk"]\n')
     explained = cli("bindings", "explain", "--channel", "irc", "--peer", "group:#a", "--json")
     assert json.loads(explained.stdout)["key"] == "clerk:irc:default:group:#a", explained.stderr
 
@@ -166,9 +167,7 @@ def test_a_message_for_nobody_says_what_to_do(cli: Cli) -> None:
 
 @pytest.mark.req("STO-10")
 def test_when_nobody_answers_it_is_explained_why_no_binding_does(cli: Cli) -> None:
-    (cli.home / "holdfast.toml").write_text(
-        '[[routing.bindings]]\nagent = "ops"\nchannel = "irc"\npeer = "group:#ops-*"\n'
-    )
+    configure(cli.home, '[[routing.bindings]]\nagent = "ops"\nchannel = "irc"\npeer = "group:#ops-*"\n')
     asked = ("bindings", "explain", "--channel", "irc", "--peer", "group:#help")
     reason = "it is for group:#ops-*, and this is group:#help"
     result = cli(*asked)

@@ -12,6 +12,7 @@ from holdfast.model.principal import LOCAL
 from tests.cli.command import Cli
 from tests.server.servers import Person, Served, problem
 from tests.server.test_jwt import Issuer, Signer, key_set
+from tests.settings import configure
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -22,7 +23,6 @@ class Home(Cli):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.environment |= {
-            "HOME": str(path),
             "COLUMNS": "200",
             "AGENT_WORKSPACE_ROOT": str(path / "workspace"),
         }
@@ -131,14 +131,14 @@ async def test_a_token_is_made_listed_used_and_revoked(tmp_path: Path) -> None:
 
 
 def test_doctor_says_what_is_there_and_where_each_setting_came_from(home: Home) -> None:
-    (home.home / "holdfast.toml").write_text('durability = "normal"\n[server]\nport = 4748\n')
+    file = configure(home.home, 'durability = "normal"\n[server]\nport = 4748\n')
     home.environment["HOLDFAST_SERVER_HOST"] = "127.0.0.2"
     result = home("doctor", "--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     sources = {setting["name"]: (setting["value"], setting["source"]) for setting in report["settings"]}
-    assert sources["durability"] == ("normal", "holdfast.toml")
-    assert sources["server.port"] == ("4748", "holdfast.toml")
+    assert sources["durability"] == ("normal", str(file))
+    assert sources["server.port"] == ("4748", str(file))
     assert sources["server.host"] == ("127.0.0.2", "HOLDFAST_SERVER_HOST")
     assert sources["workspace.root"] == (str(home.home / "workspace"), "AGENT_WORKSPACE_ROOT")
     assert sources["server.max_body_bytes"][1] == "default"
@@ -146,12 +146,13 @@ def test_doctor_says_what_is_there_and_where_each_setting_came_from(home: Home) 
 
 
 def test_doctor_names_secrets_and_does_not_show_them(home: Home) -> None:
-    (home.home / "holdfast.toml").write_text(
+    configure(
+        home.home,
         '[agents.own]\ncommand = "true"\nenv = { OWN_TOKEN = "hush-1" }\n'
         '[providers.own]\nbase_url = "https://ada:hush-2@127.0.0.1/v1"\n'
         '[[contexts.own.tools]]\ntype = "mcp"\nheaders = { Authorization = "hush-3" }\n'
         'server_url = "https://ada:hush-4@127.0.0.1/mcp"\nauthorization = "hush-5"\n'
-        '[contexts.other]\nprovider = "own"\nmodel = "m"\n'
+        '[contexts.other]\nprovider = "own"\nmodel = "m"\n',
     )
     home.environment["OPENAI_API_KEY"] = "hush-6"
     shown = home("doctor").stdout
@@ -185,9 +186,10 @@ def test_doctor_says_whether_a_store_can_be_made_where_there_is_none(home: Home)
 
 def test_doctor_looks_at_blobs_index_and_keys(home: Home) -> None:
     keys = home.home / "keys.json"
-    (home.home / "holdfast.toml").write_text(
+    configure(
+        home.home,
         f'[server]\njwt_issuer = "i"\njwt_audience = "a"\njwt_keys = "{keys}"\n'
-        '[retrieval]\nurl = "http://ada:hush@127.0.0.1:1"\n'
+        '[retrieval]\nurl = "http://ada:hush@127.0.0.1:1"\n',
     )
     (home.home / "file").touch()
     home.environment["HOLDFAST_BLOBS_URL"] = (home.home / "file").as_uri()
@@ -214,9 +216,7 @@ def test_doctor_looks_at_blobs_index_and_keys(home: Home) -> None:
 def test_doctor_waits_for_nobody_for_long(home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"127.0.0.1:{silent.getsockname()[1]}"
-        (home.home / "holdfast.toml").write_text(
-            f'store = "postgresql://{url}/x"\n[retrieval]\nurl = "http://{url}"\n'
-        )
+        configure(home.home, f'store = "postgresql://{url}/x"\n[retrieval]\nurl = "http://{url}"\n')
         found = findings(home)
     for part in ("store", "index"):
         assert (found[part][0], found[part][1].partition("; ")[0]) == (False, "no answer within 10 seconds")

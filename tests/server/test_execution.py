@@ -16,6 +16,7 @@ from holdfast.execution.demo import DemoModel
 from holdfast.execution.events import StageReached, TextAdded
 from holdfast.execution.input import ActiveFile
 from tests.server.servers import Organization, Person, Served, events_of, owner_of, problem
+from tests.settings import configure
 from tests.waiting import SECONDS, until
 
 pytestmark = pytest.mark.xdist_group("executing")  # one server for all of them
@@ -43,7 +44,7 @@ def model() -> Iterator[DemoModel]:
 def executing(tmp_path_factory: pytest.TempPathFactory, model: DemoModel, process: None) -> Iterator[Served]:
     """A server that has a model."""
     home = tmp_path_factory.mktemp("executing")
-    (home / "holdfast.toml").write_text(SETTINGS)
+    configure(home, SETTINGS)
     served = Served(home, OPENAI_BASE_URL=model.url, OPENAI_API_KEY="none", HOLDFAST_MODEL="demo")
     notes = served.repository() / "notes.md"
     notes.write_text("A file of the repository.\n")

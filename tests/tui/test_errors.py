@@ -71,7 +71,7 @@ async def test_a_full_disk_keeps_the_draft_and_a_second_try_sends_it(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         path.write_bytes(content)
 
-    monkeypatch.setattr("holdfast.questions.files._write_through", write_through)
+    monkeypatch.setattr("holdfast.files._write_through", write_through)
     async with desk.inbox() as inbox:
         await inbox.sees("1 waiting")
         await inbox.press("enter", "2", "ctrl+s", "enter")
@@ -92,7 +92,7 @@ async def test_a_reject_that_cannot_be_saved_is_said_too(desk: Desk, monkeypatch
 
     async with desk.inbox() as inbox:
         await inbox.sees("1 waiting")
-        monkeypatch.setattr("holdfast.questions.files._write_through", write_through)
+        monkeypatch.setattr("holdfast.files._write_through", write_through)
         await inbox.press("x")
         await inbox.write("no")
         await inbox.press("enter")

@@ -16,6 +16,7 @@ from holdfast.model.turn import NewTurn, TurnAnswer
 from holdfast.model.usage import TokenUsage
 from holdfast.questions import QuestionBox
 from tests.server.servers import Person
+from tests.settings import configure
 
 PERSON = Principal("local", "local", PrincipalRole.ADMIN)
 
@@ -197,7 +198,7 @@ async def retried_webhooks(store: Store, repo_id: RepoId, repo: Path) -> Session
 
 def model_settings(home: Path, model: DemoModel) -> dict[str, str]:
     """The environment of a server in `home` that has this model, and goes on from its responses."""
-    (home / "holdfast.toml").write_text(MODELS)
+    configure(home, MODELS)
     return {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none", "HOLDFAST_MODEL": "scripted"}
 
 

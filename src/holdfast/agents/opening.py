@@ -15,6 +15,7 @@ from holdfast.agents.sandbox import Sandboxes
 from holdfast.agents.sandbox.machine import TOOLCHAINS
 from holdfast.agents.supervisor import QuestionDoor, Supervisor
 from holdfast.questions.directory import default_directory
+from holdfast.settings_files import kept_from_agents
 from holdfast.store import dialect, sqlite_path
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def open_repositories(settings: Settings) -> Repositories:
 
 def open_sandboxes(settings: Settings) -> Sandboxes:
     """No agent sees where Holdfast keeps what it has."""
-    never = [settings.data_dir, settings.questions.directory or default_directory()]
+    never = [settings.data_dir, settings.questions.directory or default_directory(), *kept_from_agents()]
     if dialect(settings.store_url) == "sqlite":
         file = sqlite_path(settings.store_url)
         never += [file.with_name(f"{file.name}{ending}") for ending in ("", "-wal", "-shm")]

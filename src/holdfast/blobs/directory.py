@@ -1,8 +1,7 @@
 """Blobs in a local directory.
 
-A file is written beside its place, synced, renamed, and its directory synced: a reader sees all
-of it or nothing, and what was acknowledged survives a power failure. All of it is for its owner
-alone. Work on files happens on threads.
+A reader sees all of a file or nothing, and what was acknowledged survives a power failure. Work on files
+happens on threads.
 """
 
 from __future__ import annotations
@@ -16,16 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import ParamSpec, TypeVar
-from uuid import uuid4
 
 from holdfast.blobs.errors import BlobsFull, BlobsUnavailable
 from holdfast.blobs.place import Entry
+from holdfast.files import TEMPORARY, replace, sync_directory
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-TEMPORARY = ".tmp"
-"""How the names of files that are being written end."""
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -83,17 +79,10 @@ class DirectoryPlace:
             with suppress(FileNotFoundError):  # it was set aside at this moment, and is written again
                 os.utime(path)
                 self._make(path.parent)
-                _sync_directory(path.parent)  # whoever wrote it may not have come to this yet
+                sync_directory(path.parent)  # whoever wrote it may not have come to this yet
                 return
         self._make(path.parent)
-        temporary = path.with_name(f".{path.name}.{uuid4().hex}{TEMPORARY}")
-        try:
-            _write_through(temporary, data)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_directory(path.parent)
+        replace(path, data)
 
     def _make(self, directory: Path) -> None:
         """A directory for its owner alone whose name has reached the disk, with those above it."""
@@ -101,7 +90,7 @@ class DirectoryPlace:
             return
         self._make(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
-        _sync_directory(directory.parent)
+        sync_directory(directory.parent)
         self._lasting.add(directory)
 
     def _folders(self, area: str) -> list[str]:
@@ -130,19 +119,3 @@ class DirectoryPlace:
 
 def _written_at(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -25,6 +25,7 @@ COMMANDS = {
     "index": "index.index",
     "search": "search.search",
     "doctor": "doctor.doctor",
+    "trust": "trust.trust",
     "demo-agent": "agents.demo_agent",
     "demo-model": "execute.demo_model",
     "export": "sessions.export",
@@ -35,6 +36,10 @@ COMMANDS = {
     "token": "token.app",
 }
 """Where in this package each command, or group of commands, is found; in the order of the help."""
+
+
+SAY_NOTHING_OF_SETTINGS = {"demo-agent", "demo-model", "doctor", "trust"}
+"""Commands that read none, or that say more of them than that a file is ignored."""
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
@@ -66,8 +71,12 @@ def _print_version(wanted: bool) -> None:
 
 
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand not in SAY_NOTHING_OF_SETTINGS:
+        from holdfast.cli.trust import say_what_is_ignored
+
+        say_what_is_ignored()

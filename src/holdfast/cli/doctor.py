@@ -21,10 +21,11 @@ from holdfast.agents.catalogue import Catalogue
 from holdfast.agents.opening import open_sandboxes
 from holdfast.agents.sandbox import Kind
 from holdfast.blobs.opening import open_blobs
-from holdfast.cli.options import JsonOption, StoreOption, without_password
-from holdfast.config import OTHER_NAMES, Settings, load_settings, settings_file, settings_in_file
+from holdfast.cli.options import JsonOption, StoreOption, without_password, without_secrets
+from holdfast.config import OTHER_NAMES, Settings, load_settings
 from holdfast.errors import HoldfastError
 from holdfast.questions import default_directory
+from holdfast.settings_files import FILE, settings_files, user_directory
 from holdfast.store import dialect, revision, sqlite_path
 from holdfast.store.migrations import HEAD
 
@@ -51,9 +52,6 @@ STORE_REMEDY = "set HOLDFAST_DATA_DIR or HOLDFAST_STORE to a place that can be w
 BLOBS_REMEDY = "set HOLDFAST_BLOBS_URL to a place that can be written"
 INDEX_REMEDY = "start the Qdrant server, or set HOLDFAST_RETRIEVAL_URL and `key_env` in [retrieval]"
 JWT_REMEDY = "set HOLDFAST_SERVER_JWT_KEYS to the issuer's JSON Web Key Set"
-
-SECRETS = {"env", "headers", "authorization", "api_key", "password", "secret", "token"}
-"""What is named so has its values hidden: the variables of agents, and what contexts send to tools."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -84,7 +82,7 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
             typer.echo(f"{'ok' if finding.well else '!!'}  {finding.part:<14}{finding.says}")
         typer.echo("")
         for setting in configured:
-            typer.echo(f"{setting.name:<32}{setting.value:<44}{setting.source}")
+            typer.echo(f"{setting.name:<32}{setting.value:<43} {setting.source}")
     raise typer.Exit(0 if all(finding.well for finding in findings) else 1)
 
 
@@ -101,6 +99,7 @@ async def _examine(settings: Settings) -> list[Finding]:
     return [
         Finding("holdfast", True, f"{holdfast.__version__} on Python {sys.version.split()[0]}"),
         _extras(),
+        _files(),
         *looked_at,
         _git(),
         _workspace(settings),
@@ -124,6 +123,21 @@ def _extras() -> Finding:
     if not missing:
         return Finding("extras", True, "all are installed")
     return Finding("extras", True, f"not installed: {', '.join(missing)} (pip install 'holdfast[all]')")
+
+
+def _files() -> Finding:
+    """Where settings are read from, and what is left out."""
+    found = settings_files()
+    read = ", ".join(str(file.path) for file in found.read) or "no file"
+    if found.ignored is None:
+        looked_for = f" (looked for: HOLDFAST_CONFIG, {FILE} here, {user_directory() / FILE})"
+        return Finding("settings", True, f"read from {read}{'' if found.read else looked_for}")
+    return Finding(
+        "settings",
+        True,
+        f"read from {read}; {found.ignored} is ignored: {found.reason} (`holdfast trust` shows what it would "
+        "change)",
+    )
 
 
 async def _store(settings: Settings) -> Finding:
@@ -271,20 +285,18 @@ def _models(settings: Settings) -> Finding:
 
 def _settings(settings: Settings, flags: dict[str, Any]) -> Iterator[Setting]:
     """Every setting in force, and what put it there: the first of flag, variable, file and default."""
-    file = settings_file()
-    in_file = settings_in_file(file)()
+    files = settings_files().read
     others: dict[tuple[str, ...], str] = {path: name for name, path in OTHER_NAMES.items()}
     for path, value in _leaves(settings):
         variables = [f"HOLDFAST_{'_'.join(path).upper()}", others.get(path, "")]
         given = next((name for name in variables if name and os.environ.get(name)), None)
-        source = "default"
         if flags.get(".".join(path)) is not None:
             source = "flag"
         elif given is not None:
             source = given
-        elif _in(in_file, path):
-            source = str(file)
-        yield Setting(".".join(path), str(_without_secrets(value)), source)
+        else:
+            source = next((str(file.path) for file in files if _in(file.table, path)), "default")
+        yield Setting(".".join(path), str(without_secrets(value)), source)
 
 
 def _leaves(table: BaseModel, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -294,24 +306,6 @@ def _leaves(table: BaseModel, above: tuple[str, ...] = ()) -> Iterator[tuple[tup
             yield from _leaves(value, (*above, name))
         else:
             yield (*above, name), value
-
-
-def _without_secrets(value: Any) -> Any:
-    """A setting as it may be shown to whoever looks over one's shoulder."""
-    if isinstance(value, BaseModel):
-        return _without_secrets(value.model_dump())
-    if isinstance(value, dict):
-        return {
-            name: _hidden(inner) if name.lower() in SECRETS else _without_secrets(inner)
-            for name, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_without_secrets(each) for each in value]
-    return without_password(value) if isinstance(value, str) else value
-
-
-def _hidden(value: Any) -> Any:
-    return dict.fromkeys(value, "…") if isinstance(value, dict) else "…"
 
 
 def _in(table: Any, path: tuple[str, ...]) -> bool:

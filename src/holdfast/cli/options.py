@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from holdfast.config import Settings, load_settings
 
 _PASSWORD = re.compile(r"(://[^\s/:@]*):\S*@")
+
+SECRETS = {"env", "headers", "authorization", "api_key", "password", "secret", "token"}
+"""What is named so has its values hidden: the variables of agents, and what contexts send to tools."""
 
 StoreOption = Annotated[
     str | None,
@@ -45,3 +49,21 @@ def settings_for(store: str | None) -> Settings:
 def without_password(text: str) -> str:
     """A text whose addresses are without their passwords."""
     return _PASSWORD.sub(r"\1:…@", text)
+
+
+def without_secrets(value: Any) -> Any:
+    """A setting as it may be shown to whoever looks over one's shoulder."""
+    if isinstance(value, BaseModel):
+        return without_secrets(value.model_dump())
+    if isinstance(value, dict):
+        return {
+            name: _hidden(inner) if name.lower() in SECRETS else without_secrets(inner)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [without_secrets(each) for each in value]
+    return without_password(value) if isinstance(value, str) else value
+
+
+def _hidden(value: Any) -> Any:
+    return dict.fromkeys(value, "…") if isinstance(value, dict) else "…"

@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.files import make_directory
 from holdfast.model.question import (
     LIMIT,
     RETENTION,
@@ -29,7 +30,6 @@ from holdfast.model.question import (
 from holdfast.model.times import from_ms
 from holdfast.questions.directory import QuestionDirectory, Sweep
 from holdfast.questions.errors import QuestionsRejected, QuestionsTimedOut
-from holdfast.questions.files import make_directory
 from holdfast.questions.watch import Watcher
 
 POLL_SECONDS = 0.2

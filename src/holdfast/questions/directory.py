@@ -20,6 +20,7 @@ from uuid import uuid4
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.files import make_directory, sync_directory
 from holdfast.model.question import (
     InvalidQuestionSetId,
     NewQuestionSet,
@@ -39,7 +40,7 @@ from holdfast.questions.errors import (
     TooManyQuestionSets,
     UnreadableQuestionSet,
 )
-from holdfast.questions.files import make_directory, sync_directory, write_json
+from holdfast.questions.files import write_json
 from holdfast.questions.folder import QuestionFolder, Stamp
 from holdfast.questions.locks import guard
 from holdfast.questions.records import REQUEST, STATUS, Documents

@@ -1,26 +1,17 @@
-"""JSON files that are replaced whole: a reader sees the old content or the new, never a part.
-
-The temporary file lies beside its target, so the rename stays inside one file system wherever
-temporary directories are. A file that was written has reached the disk.
-"""
+"""The JSON files of question sets, read and written as the AUQ programs do."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
-from uuid import uuid4
 
+from holdfast import files
 from holdfast.questions.errors import AtomicReadError, AtomicWriteError
 
 Json = dict[str, Any]
-
-TEMPORARY = ".tmp"
-"""How the names of files that are being written end."""
 
 TRIES = 3
 FIRST_PAUSE = 0.05
@@ -37,18 +28,8 @@ def write_json(path: Path, value: Json) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}{TEMPORARY}")
     try:
-        try:
-            _write_through(temporary, content)
-            if temporary.read_bytes() != content:
-                raise OSError("Data verification failed after write")
-            temporary.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        sync_directory(path.parent)
+        files.replace(path, content, verify=True)
     except OSError as error:
         raise AtomicWriteError(path, error) from error
 
@@ -71,31 +52,6 @@ def read_json(
                 raise AtomicReadError(path, error) from error
         pause(FIRST_PAUSE * 2 ** (attempt - 1))
     raise AssertionError("a read is tried at least once")
-
-
-def make_directory(path: Path) -> None:
-    """A directory for its owner alone, with those above it that are missing."""
-    if not path.is_dir():
-        make_directory(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
-
-
-def sync_directory(path: Path) -> None:
-    """Make a rename inside `path` last."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _write_through(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)  # whatever the umask is
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
 
 
 def _object(content: bytes) -> Json:

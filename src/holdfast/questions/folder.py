@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.files import TEMPORARY
 from holdfast.model.question import (
     Answer,
     QuestionKind,
@@ -38,7 +39,7 @@ from holdfast.questions.errors import (
     UnreadableQuestionSet,
     UnusableAnswers,
 )
-from holdfast.questions.files import TEMPORARY, TRIES, Json, write_json
+from holdfast.questions.files import TRIES, Json, write_json
 from holdfast.questions.locks import file_lock, guard
 from holdfast.questions.records import ANSWERS, REQUEST, STATUS, Documents, Reading
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.files import make_directory, replace
 from holdfast.store import sqlite_path
 
 NAME = "server.json"
@@ -45,13 +45,8 @@ class Presence(msgspec.Struct, frozen=True):
             return None
 
     def write(self, data_dir: Path) -> None:
-        """Replace the file as a whole."""
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = data_dir / f".{NAME}.{secrets.token_hex(8)}"
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "wb") as opened:
-            opened.write(msgspec.json.encode(self) + b"\n")
-        temporary.replace(data_dir / NAME)
+        make_directory(data_dir)
+        replace(data_dir / NAME, msgspec.json.encode(self) + b"\n")
 
     @property
     def is_running(self) -> bool:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.files import make_directory
 from holdfast.model.question import RETENTION, Question, QuestionSet, QuestionSetId, is_question_set_id
 from holdfast.questions.errors import AtomicReadError
-from holdfast.questions.files import make_directory, read_json, write_json
+from holdfast.questions.files import read_json, write_json
 from holdfast.tui.replies import Draft, Reply
 
 SUFFIX = ".json"

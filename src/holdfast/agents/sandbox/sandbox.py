@@ -166,13 +166,13 @@ class Sandboxes:
     ) -> None:
         """Their homes are below `directory`. No agent sees `never`, whatever its repository is."""
         self._directory = directory
-        self._never = [Path(os.path.realpath(path)) for path in never]
+        self.never = [Path(os.path.realpath(path)) for path in never]
         self._toolchains = tuple(toolchains)
         self._made_by = made_by
 
     def below(self, directory: Path) -> Sandboxes:
         """Such sandboxes with homes in another directory, as for a session that is not kept."""
-        return Sandboxes(directory, never=self._never, toolchains=self._toolchains, made_by=self._made_by)
+        return Sandboxes(directory, never=self.never, toolchains=self._toolchains, made_by=self._made_by)
 
     async def tidy(self) -> None:
         """Take away what was made for sessions whose server was killed."""
@@ -292,7 +292,7 @@ class Sandboxes:
         program = entry.path(environment)
         needed = [*machine.in_path(environment), *(installation(program, environment) if program else ())]
         needed += [Path(each) for each in entry.args if Path(each).is_absolute() and Path(each).exists()]
-        yield from (read(path) for path in needed if _is_narrow(path, home, self._never))
+        yield from (read(path) for path in needed if _is_narrow(path, home, self.never))
         for name in (*self._toolchains, *machine.GIT_SETTINGS):
             if home is not None and (path := home / name.removeprefix("~/")).exists():
                 yield read(path)
@@ -302,7 +302,7 @@ class Sandboxes:
         named = {_expanded(path, home) for path in (*entry.sees, *entry.writes)}
         secrets = [home / name for name in machine.SECRETS] if home else []
         ordered = in_order(places)
-        for path in (*self._never, *secrets, *machine.for_few()):
+        for path in (*self.never, *secrets, *machine.for_few()):
             place = around(path, ordered)
             is_visible = place is not None and place.path == place.source
             if (
