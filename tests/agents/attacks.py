@@ -25,6 +25,11 @@ def writes(path: str) -> str:
     return f"old = open({path}).read(); open({path}, 'a').write(forged); won = old"
 
 
+def moves(path: str) -> str:
+    """Move a directory away: then something else can stand in its place."""
+    return f"os.rename({path}, {path} + '-moved'); os.rename({path} + '-moved', {path}); won = True"
+
+
 def creates(path: str) -> str:
     return f"open({path}, 'a').write(forged); won = True"
 
@@ -141,9 +146,9 @@ ATTACKS: dict[str, Attack] = {
     "an included file that is not there": Attack(
         Guard.GIT, "open('missing.gitconfig', 'w').write(forged); won = True"
     ),
-    "a hook in the working tree": Attack(Guard.GIT, writes("'team-hooks/pre-commit'")),
+    "a hook in the working tree": Attack(Guard.GIT, writes("'team/hooks/pre-commit'")),
     "another hook in the working tree": Attack(
-        Guard.GIT, "open('team-hooks/post-commit', 'w').write(forged); won = True"
+        Guard.GIT, "open('team/hooks/post-commit', 'w').write(forged); won = True"
     ),
     "a submodule's hook": Attack(
         Guard.GIT, "open('.git/modules/a/b/hooks/post-checkout', 'w').write(forged); won = True"
@@ -152,8 +157,24 @@ ATTACKS: dict[str, Attack] = {
     "a linked working tree's settings": Attack(
         Guard.GIT, "open('.git/worktrees/linked/commondir', 'a').write(chr(10)); won = True"
     ),
+    "the directory of submodules": Attack(Guard.GIT, moves("'.git/modules'")),
+    "the directory of a submodule": Attack(Guard.GIT, moves("'.git/modules/a'")),
+    "the directory of working trees": Attack(Guard.GIT, moves("'.git/worktrees'")),
+    "the directory of attributes": Attack(Guard.GIT, moves("'.git/info'")),
+    "the directory of an included file": Attack(Guard.GIT, moves("'tools'")),
+    "the directory of its hooks, above": Attack(Guard.GIT, moves("'team'")),
     # Its own configuration
     "its settings": Attack(Guard.CONFIGURATION, writes("home + '/.codex/config.toml'")),
+    "its settings, replaced": Attack(
+        Guard.CONFIGURATION,
+        "path = os.path.expanduser('~/.codex'); "
+        "os.rename(path, path + '2'); os.mkdir(path); open(path + '/config.toml', 'w').write(forged); "
+        "won = open(os.path.expanduser('~/.codex/config.toml')).read() == forged; "
+        "os.remove(path + '/config.toml'); os.rmdir(path); os.rename(path + '2', path)",
+    ),
+    # What other programs have open
+    "shared memory": Attack(Guard.SHARED, reads("shared")),
+    "a terminal": Attack(Guard.SHARED, "won = os.open(terminal, os.O_RDWR | os.O_NOCTTY)"),
     "its settings, through its home": Attack(
         Guard.CONFIGURATION, writes("os.path.expanduser('~/.codex/config.toml')")
     ),

@@ -1,5 +1,6 @@
 """A store in a file, and a session in it that an agent works in."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -8,6 +9,9 @@ import psutil
 import pytest
 
 from holdfast import NewSession, Session, Store, open_store
+from holdfast.agents.sandbox import Kind
+from holdfast.agents.sandbox.kinds import Tools, tools
+from tests.agents.scenes import Scene
 from tests.agents.worlds import World
 
 
@@ -25,6 +29,16 @@ async def session(store: Store) -> Session:
 @pytest.fixture
 def world(store: Store, tmp_path: Path, process: None) -> World:
     return World(store, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def made_by() -> Tools:
+    return asyncio.run(tools())
+
+
+@pytest.fixture
+def scene(tmp_path: Path, made_by: Tools) -> Scene:
+    return Scene(tmp_path, Kind.BUBBLEWRAP, made_by)
 
 
 @pytest.fixture(autouse=True)

@@ -24,10 +24,10 @@ from holdfast import (
     Turn,
     open_store,
 )
-from holdfast.agents import recorder as recording
 from holdfast.agents.protocol import ToolCallFields
-from holdfast.agents.recorder import Recorder, until_stored
+from holdfast.agents.recorder import Recorder
 from holdfast.errors import StoreClosed, StoreFull
+from holdfast.store.ending import until_stored
 from holdfast.store.options import HistoryOptions
 
 LATER = {"type": "text", "text": "later"}
@@ -274,7 +274,7 @@ async def test_nothing_is_lost_while_the_store_is_full(
     turn: Turn,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recording, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("holdfast.store.ending.RETRY_SECONDS", 0.01)
     tried = asyncio.Event()
     full = True
     append = store.append_messages

@@ -293,7 +293,7 @@ async def test_files_that_a_failed_load_destroys_are_put_back(tmp_path: Path) ->
 
 def left_by_sandboxes(world: World) -> list[Path]:
     stand_in = world.repository / ".git" / "commondir"
-    return [*(world.directory / "sandboxes").glob("tmp-*"), *([stand_in] if stand_in.exists() else [])]
+    return [*(world.directory / "sandboxes" / "tmp").glob("*"), *([stand_in] if stand_in.exists() else [])]
 
 
 async def killed_server(world: World) -> tuple[dict[str, Any], QuestionSet]:

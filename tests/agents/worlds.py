@@ -17,7 +17,7 @@ from holdfast.agents.repositories import Repositories
 from holdfast.agents.sandbox import Sandboxes
 from holdfast.agents.supervisor import Supervisor
 from holdfast.config import QuestionSettings
-from holdfast.mcp import question_door
+from holdfast.mcp.door import McpDoor
 from holdfast.model.message import Message
 from holdfast.model.records import Repo
 from holdfast.questions import QuestionBox
@@ -74,7 +74,9 @@ class World:
     def supervisor(self, **options: Any) -> Supervisor:
         """One whose agents are in sandboxes, as those of a server are."""
         sandboxes = Sandboxes(self.directory / "sandboxes", never=[self.box.directory])
-        asks = question_door(self.box, QuestionSettings(soft_return_seconds=0))
+        asks = McpDoor(
+            self.box, QuestionSettings(soft_return_seconds=0), self.directory / "sandboxes" / "tmp"
+        )
         options = {"box": self.box, "asks": asks, "sandboxes": sandboxes, **options}
         return Supervisor(self.store, Catalogue(self.agents), self.repositories, **options)
 

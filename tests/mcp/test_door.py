@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 
 from holdfast import NewSession, Session, open_store
+from holdfast.agents.sandbox.local_socket import SOCKET
 from holdfast.config import QuestionSettings
-from holdfast.mcp.door import OpenDoor, QuestionDoor
+from holdfast.mcp.door import CLIENTS, LINE_BYTES, McpDoor, OpenMcpDoor
 from holdfast.model.question import Answer, QuestionStatus
 from holdfast.questions import QuestionBox
 from tests.mcp.clients import ANSWERED, ask, fetch, text, the_pending
@@ -31,15 +32,15 @@ async def sessions(tmp_path: Path) -> AsyncIterator[list[Session]]:
 
 
 @asynccontextmanager
-async def door(box: QuestionBox, session: Session, workspace: Path) -> AsyncIterator[OpenDoor]:
-    opened = await QuestionDoor(box, QuestionSettings()).open(session, workspace)
+async def door(box: QuestionBox, session: Session, workspace: Path) -> AsyncIterator[OpenMcpDoor]:
+    opened = await McpDoor(box, QuestionSettings(), workspace / "sockets").open(session, workspace)
     try:
         yield opened
     finally:
         await opened.close()
 
 
-def client(opened: OpenDoor) -> Client:
+def client(opened: OpenMcpDoor) -> Client:
     """What an agent starts: the server that it is told of, with the variables that it is told."""
     (server,) = opened.servers
     variables = {each["name"]: each["value"] for each in server["env"]}
@@ -84,7 +85,7 @@ async def test_a_session_that_ends_leaves_its_questions_abandoned_and_no_socket(
     box: QuestionBox, sessions: list[Session], tmp_path: Path
 ) -> None:
     async with door(box, sessions[0], tmp_path) as opened:
-        socket = Path(opened.servers[0]["args"][-1])
+        socket = opened.socket.directory / SOCKET
         assert socket.is_socket()
         assert [each.stat().st_mode & 0o777 for each in (socket.parent,)] == [0o700]
         async with client(opened) as asking:
@@ -118,6 +119,26 @@ async def test_who_waits_when_the_agent_goes_leaves_an_abandoned_set(
             return (await box.get(set_id)).status is QuestionStatus.ABANDONED
 
         await until(is_abandoned)
+
+
+@pytest.mark.req("SEC-10")
+async def test_a_client_that_says_too_much_is_lost_alone_and_too_many_are_not_served(
+    box: QuestionBox, sessions: list[Session], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with door(box, sessions[0], tmp_path) as opened:
+        path = opened.socket.directory / SOCKET
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(b"x" * (2 * LINE_BYTES + 1))
+        with suppress(ConnectionError):  # it is hung up while this is still written
+            assert await reader.read() == b""
+        assert "its MCP client is lost" in caplog.text
+        clients = [await asyncio.open_unix_connection(path) for _ in range(CLIENTS + 1)]
+        assert await clients[-1][0].read() == b""
+        clients[0][1].write(HELLO)
+        assert b"serverInfo" in await clients[0][0].readline()
+        for _, each in (*clients, (reader, writer)):
+            each.close()
+    assert "Traceback" not in caplog.text
 
 
 HELLO = (

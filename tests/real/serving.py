@@ -10,7 +10,7 @@ from holdfast.agents.repositories import Repositories
 from holdfast.agents.sandbox import Sandboxes
 from holdfast.agents.supervisor import Supervisor
 from holdfast.config import QuestionSettings
-from holdfast.mcp import question_door
+from holdfast.mcp.door import McpDoor
 from holdfast.model.ids import SessionId
 from holdfast.model.question import Answer, QuestionKind, QuestionSet, QuestionStatus
 from holdfast.questions import QuestionBox
@@ -33,7 +33,9 @@ def supervising(agent: RealAgent, store: Store, directory: Path) -> Supervisor:
         Catalogue({agent.name: agent.entry}),
         Repositories(directory / "work"),
         box=question_box(directory),
-        asks=question_door(question_box(directory), QuestionSettings(soft_return_seconds=0)),
+        asks=McpDoor(
+            question_box(directory), QuestionSettings(soft_return_seconds=0), directory / "sandboxes" / "tmp"
+        ),
         sandboxes=Sandboxes(directory / "sandboxes", never=[directory / "questions"]),
     )
 

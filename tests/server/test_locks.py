@@ -11,11 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast import Message, NewSession, Session, SessionPatch, Store
+from holdfast import Message, NewSession, Session, SessionPatch, Store, open_store
+from holdfast.errors import StoreUnavailable
 from holdfast.model.principal import LOCAL
 from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
+from holdfast.server.inbox import Inbox
 from tests.server.servers import Organization, Person, Served, decoded, owner_of, problem
 from tests.waiting import SECONDS, until
 
@@ -516,6 +518,36 @@ async def test_an_answer_that_was_given_while_no_server_ran_is_on_record_once(
         await until(is_on_record)  # by then, the first two were looked at again
     finally:
         server.stop()
+
+
+@pytest.mark.req("SEC-13")
+async def test_an_answer_given_while_the_store_is_away_is_on_record_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.store.ending.RETRY_SECONDS", 0.01)
+    box = QuestionBox(tmp_path / "questions")
+    away = asyncio.Event()
+    audit = Store.audit
+
+    async def audit_once_it_is_back(store: Store, *args: Any, **more: Any) -> None:
+        if not away.is_set():
+            away.set()
+            raise StoreUnavailable("The store is away.")
+        await audit(store, *args, **more)
+
+    monkeypatch.setattr(Store, "audit", audit_once_it_is_back)
+    async with open_store(f"sqlite:///{tmp_path}/holdfast.db") as store:
+        recording = asyncio.create_task(Inbox(box).record_others(store))
+        asked = await box.ask(NewQuestionSet(questions=(Question(prompt="Which?", title="Choice"),)))
+        await box.answer(asked.id, [Answer(question_index=0, custom_text="this")], by="ada", door="cli")
+
+        async def is_on_record() -> bool:
+            return [entry.subject for entry in await store.list_audit()] == [asked.id]
+
+        await until(is_on_record)
+        assert away.is_set()
+        recording.cancel()
+        await asyncio.wait([recording])
 
 
 async def test_what_is_decided_at_another_door_is_on_record_too(

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,7 +29,7 @@ from holdfast.agents.protocol import (
     Prompted,
     client_capabilities,
 )
-from holdfast.agents.recorder import Recorder, until_stored
+from holdfast.agents.recorder import Recorder
 from holdfast.agents.sandbox import Sandbox
 from holdfast.agents.services import Services
 from holdfast.agents.wire import UNREADABLE, AgentError, ConnectionLost, Wire
@@ -41,6 +41,7 @@ from holdfast.model.text import readable
 from holdfast.model.times import iso
 from holdfast.model.turn import NewTurn, Turn, TurnAnswer, TurnFailure, summary
 from holdfast.model.usage import TokenUsage
+from holdfast.store.ending import until_stored
 from holdfast.store.store import Store
 from holdfast.telemetry import bound, context_of, failed, span
 
@@ -342,11 +343,13 @@ class LiveAgent:
             log.warning("session %s: its commands are still on record: %s", self.session_id, error)
 
     async def _end_process(self) -> None:
-        await self.process.end()
-        await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
-        await _stopped(self._reading)
-        await self.process.close()
-        await self._opened.aclose()
+        try:
+            await self.process.end()
+            await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
+            await _stopped(self._reading)
+            await self.process.close()
+        finally:
+            await self._opened.aclose()
         self._wire.lose("The agent was ended.")
 
     async def _store_end(
@@ -359,15 +362,16 @@ class LiveAgent:
         shown = f"{said}\n{details['stderr']}" if details.get("stderr") else said
         await self._recorder.note(shown, **details)
         ended = SessionPatch(status=status, status_reason=reason)
-        await until_stored(lambda: self._store.release(self.session_id, ended), self.session_id)
+        await self._stored(lambda: self._store.release(self.session_id, ended))
 
     async def _fail_unanswered(self, turn: Turn, reason: str | None, said: str) -> None:
         why = said if turn is self._running else NEVER_SENT
         failure = TurnFailure(errors=(why,), stop_reason=reason)
         with suppress(TurnEnded):
-            await until_stored(
-                lambda: self._store.fail_turn(self.session_id, turn.id, failure), self.session_id
-            )
+            await self._stored(lambda: self._store.fail_turn(self.session_id, turn.id, failure))
+
+    async def _stored(self, write: Callable[[], Awaitable[object]]) -> None:
+        await until_stored(write, f"session {self.session_id}")
 
     # Turns
 
@@ -444,9 +448,7 @@ class LiveAgent:
             stop_reason=summary(readable(prompted.stop_reason)),
         )
         self._used = prompted.session_usage or self._used
-        await until_stored(
-            lambda: self._store.complete_turn(self.session_id, turn.id, answer), self.session_id
-        )
+        await self._stored(lambda: self._store.complete_turn(self.session_id, turn.id, answer))
 
     async def _fail(self, turn: Turn, why: str) -> None:
         failed(why)
@@ -454,9 +456,7 @@ class LiveAgent:
         await self._recorder.note(why)
         failure = TurnFailure(errors=(why,), stop_reason="error")
         with suppress(TurnEnded):
-            await until_stored(
-                lambda: self._store.fail_turn(self.session_id, turn.id, failure), self.session_id
-            )
+            await self._stored(lambda: self._store.fail_turn(self.session_id, turn.id, failure))
 
     # Watching
 

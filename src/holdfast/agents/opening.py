@@ -13,6 +13,7 @@ from holdfast.agents.permissions import Decision
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.sandbox import Sandboxes
 from holdfast.agents.sandbox.machine import TOOLCHAINS
+from holdfast.agents.sandbox.sandbox import TEMPORARIES
 from holdfast.agents.supervisor import QuestionDoor, Supervisor
 from holdfast.questions.directory import default_directory
 from holdfast.settings_files import kept_from_agents
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from holdfast.config import Settings
     from holdfast.questions.box import QuestionBox
     from holdfast.store.store import Store
+
+
+SANDBOXES = "sandboxes"
+"""In the data directory."""
+
+
+def sockets_of(settings: Settings) -> Path:
+    """Where the sockets of sessions are."""
+    return settings.data_dir / SANDBOXES / TEMPORARIES
 
 
 def open_repositories(settings: Settings) -> Repositories:
@@ -38,7 +48,14 @@ def open_sandboxes(settings: Settings) -> Sandboxes:
     if settings.blobs_url.startswith("file://"):
         never.append(Path(url2pathname(urlsplit(settings.blobs_url).path)))
     toolchains = (*TOOLCHAINS, *settings.sandbox.toolchains)
-    return Sandboxes(settings.data_dir / "sandboxes", never=never, toolchains=toolchains)
+    workspace = settings.workspace
+    roots = [workspace.root.expanduser().absolute(), *map(_named_part, workspace.roots.values())]
+    return Sandboxes(settings.data_dir / SANDBOXES, never=never, roots=roots, toolchains=toolchains)
+
+
+def _named_part(root: Path) -> Path:
+    """What the roots of all organizations have in common, where one entry stands for many."""
+    return next((path for path in (root, *root.parents) if "{organization}" not in str(path)), root)
 
 
 def open_supervisor(

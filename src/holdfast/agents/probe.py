@@ -14,7 +14,7 @@ import msgspec
 from holdfast.agents.catalogue import AgentEntry, AgentNotInstalled
 from holdfast.agents.process import SESSION_MARK, AgentProcess
 from holdfast.agents.protocol import VERSION, Initialized, client_capabilities
-from holdfast.agents.sandbox import Sandbox, Sandboxes, SandboxRefused
+from holdfast.agents.sandbox import Kind, Sandbox, Sandboxes, SandboxRefused
 from holdfast.agents.wire import UNKNOWN_METHOD, UNREADABLE, AgentError, ConnectionLost, Refusal, Wire
 
 SECONDS = 20.0
@@ -51,13 +51,14 @@ async def probe(entry: AgentEntry, sandboxes: Sandboxes | None = None, *, second
         workspace = directory / "workspace"
         workspace.mkdir()
         try:
-            command = entry.command_line(workspace)
             environment = entry.environment() | {SESSION_MARK: str(uuid4())}  # a session without a session
             sandbox = Sandbox.none(environment)
             if sandboxes is not None:
                 homes = sandboxes.below(directory / "homes")
-                sandbox = await homes.open(entry, workspace, environment, owner=("probe", "local"))
+                sandbox = await homes.open(entry, workspace, environment, owner=("local", "local", "probe"))
             opened.push_async_callback(sandbox.close)
+            confined = sandbox.kind is not Kind.NONE
+            command = entry.command_line(workspace, confined=confined)
             process = await AgentProcess.start(command, workspace, sandbox)
         except AgentNotInstalled as error:
             return Probe(path=None, problem=str(error))

@@ -37,8 +37,6 @@ from holdfast.errors import (
     MessageFinal,
     MessageTooLarge,
     SessionNotFound,
-    StoreClosed,
-    StoreError,
 )
 from holdfast.model.content import (
     Content,
@@ -58,6 +56,7 @@ from holdfast.model.session import SessionPatch
 from holdfast.model.text import readable
 from holdfast.model.times import iso
 from holdfast.model.turn import SUMMARY_LENGTH
+from holdfast.store.ending import until_stored
 from holdfast.store.ids import new_id
 from holdfast.store.store import Store
 from holdfast.store.streams import MessageStream
@@ -69,7 +68,6 @@ log = logging.getLogger("holdfast.agents")
 UNSAVED_LIMIT = 256 * 1024
 """Characters of a run that may wait for the disk before reading waits for it too."""
 
-RETRY_SECONDS = 1.0
 """How often a store that cannot write is tried again."""
 
 NEVER_REPORTED = "unknown"
@@ -372,19 +370,7 @@ class Recorder:
         )
 
     async def _stored(self, write: Callable[[], Awaitable[T]]) -> T:
-        return await until_stored(write, self._session)
-
-
-async def until_stored(write: Callable[[], Awaitable[T]], session_id: SessionId) -> T:
-    """The result of a write, as soon as the store can make it: what an agent said is not given up."""
-    while True:
-        try:
-            return await write()
-        except StoreClosed:
-            raise
-        except StoreError as error:
-            log.error("session %s: its agent waits for the store: %s", session_id, error)
-            await asyncio.sleep(RETRY_SECONDS)
+        return await until_stored(write, f"session {self._session}")
 
 
 def _merged(content: ToolContent, call: ToolCallFields) -> ToolContent:

@@ -16,6 +16,7 @@ import msgspec
 from holdfast.agents.asking import Asking, Audit
 from holdfast.agents.protocol import AskingTool, CreateTerminal, NamedTerminal, ReadFile, WriteFile
 from holdfast.agents.recorder import Recorder
+from holdfast.agents.sandbox import Access, Sandbox
 from holdfast.agents.terminals import Terminals
 from holdfast.agents.wire import INVALID_PARAMS, NOT_FOUND, UNKNOWN_METHOD, Refusal
 from holdfast.agents.workspace import OutsideWorkspace, Workspace
@@ -33,10 +34,17 @@ _asking_tool = msgspec.json.Decoder(AskingTool).decode
 
 class Services:
     def __init__(
-        self, workspace: Workspace, terminals: Terminals, asking: Asking, recorder: Recorder, audit: Audit
+        self,
+        workspace: Workspace,
+        sandbox: Sandbox,
+        terminals: Terminals,
+        asking: Asking,
+        recorder: Recorder,
+        audit: Audit,
     ) -> None:
         self.asking = asking
         self._workspace = workspace
+        self._sandbox = sandbox
         self._terminals = terminals
         self._recorder = recorder
         self._audit = audit
@@ -68,13 +76,15 @@ class Services:
                 return await self.asking.elicitation(params)
             case "fs/read_text_file":
                 read = _read(params)
+                if await asyncio.to_thread(self._access, read.path) is Access.HIDDEN:
+                    raise InvalidInput(f"{read.path} is not for agents to see.")
                 text = await asyncio.to_thread(
                     self._workspace.read_text, read.path, line=read.line, limit=read.limit
                 )
                 return {"content": text}
             case "fs/write_text_file":
                 write = _write(params)
-                if await asyncio.to_thread(self._workspace.is_of_git, write.path):
+                if await asyncio.to_thread(self._is_guarded, write.path):
                     await self.asking.write(write.path, write.content)
                 await asyncio.to_thread(self._workspace.write_text, write.path, write.content)
                 return {}
@@ -101,6 +111,13 @@ class Services:
                 await terminals.release(terminal_id)
                 return {}
         raise Refusal(UNKNOWN_METHOD, f"{method} is not known here.")
+
+    def _is_guarded(self, path: str) -> bool:
+        return self._workspace.is_of_git(path) or self._access(path) is not Access.WRITE
+
+    def _access(self, path: str) -> Access:
+        """What the agent may do with a file by itself."""
+        return self._sandbox.access(self._workspace.confined(path))
 
     async def _output(self, terminal_id: str) -> dict[str, Any]:
         """What a command has written so far, once it is recorded."""

@@ -1,42 +1,56 @@
 """An agent's own files of a session, kept safe while it loads them.
 
-Gemini CLI deletes a session's file when loading it fails. The copy goes back then.
+Gemini CLI deletes a session's file when loading it fails. What it contained goes back then. The files are the
+agent's, so no link is followed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
+
+from holdfast.agents.workspace import Workspace
+from holdfast.errors import HoldfastError
+
+log = logging.getLogger("holdfast.agents")
+
+MAX_FILES = 8
 
 
 @asynccontextmanager
 async def kept(home: Path, patterns: Sequence[str], agent_session: str) -> AsyncIterator[None]:
     """Whatever happens to the files inside the block, they are as they were if it raises."""
-    with TemporaryDirectory(prefix="holdfast-") as directory:
-        copies = await asyncio.to_thread(_copy, home, patterns, agent_session, Path(directory))
-        try:
-            yield
-        except BaseException:
-            await asyncio.to_thread(_restore, copies)
-            raise
+    copies = await asyncio.to_thread(_read, home, patterns, agent_session)
+    try:
+        yield
+    except BaseException:
+        await asyncio.to_thread(_restore, home, copies)
+        raise
 
 
-def _copy(home: Path, patterns: Sequence[str], agent_session: str, to: Path) -> dict[Path, Path]:
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", agent_session):
+def _read(home: Path, patterns: Sequence[str], agent_session: str) -> Mapping[str, bytes]:
+    if not patterns or not re.fullmatch(r"[A-Za-z0-9_-]+", agent_session):
         return {}
     names = {"id": agent_session, "id8": agent_session[:8]}
-    found = [path for pattern in patterns for path in home.glob(pattern.format(**names))]
-    copies = {path: to / str(number) for number, path in enumerate(found)}
-    for original, copy in copies.items():
-        shutil.copy2(original, copy)
+    workspace = Workspace(home)
+    found = chain.from_iterable(workspace.root.glob(pattern.format(**names)) for pattern in patterns)
+    copies = {}
+    for path in islice(found, MAX_FILES):
+        try:
+            copies[str(path)] = workspace.read_bytes(str(path))
+        except HoldfastError as error:
+            log.warning("a file of agent session %s is not kept: %s", agent_session, error)
     return copies
 
 
-def _restore(copies: dict[Path, Path]) -> None:
-    for original, copy in copies.items():
-        shutil.copy2(copy, original)
+def _restore(home: Path, copies: Mapping[str, bytes]) -> None:
+    for path, content in copies.items():
+        try:
+            Workspace(home).write_text(path, content.decode(errors="surrogateescape"))
+        except HoldfastError as error:
+            log.warning("a file of an agent is not put back: %s", error)

@@ -24,7 +24,7 @@ from holdfast.agents.command import Command
 from holdfast.agents.live import AgentNotRunning, AgentSilent, AnswerNotUnderstood, Limits, LiveAgent
 from holdfast.agents.primer import make_primer
 from holdfast.agents.process import KILL_SECONDS, SESSION_MARK, AgentProcess, sweep
-from holdfast.agents.recorder import Recorder, until_stored
+from holdfast.agents.recorder import Recorder
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.sandbox import Kind, Place, Sandbox, Sandboxes
 from holdfast.agents.services import Services
@@ -44,7 +44,7 @@ from holdfast.model.status import LIVE, SessionStatus, require_live, require_tra
 from holdfast.model.turn import Turn, TurnFailure
 from holdfast.questions.box import QuestionBox
 from holdfast.store.copying import forked
-from holdfast.store.ending import to_its_end
+from holdfast.store.ending import to_its_end, until_stored
 from holdfast.store.ids import new_id
 from holdfast.store.store import Store
 
@@ -385,9 +385,9 @@ class Supervisor:
             asks = await self._asks.open(session, path) if self._asks is not None else None
             if asks is not None:
                 opened.push_async_callback(asks.close)
-            sandbox = await self._sandbox(session, entry, path, asks)
-            opened.push_async_callback(sandbox.close)
             try:
+                sandbox = await self._sandbox(session, entry, path, asks)
+                opened.push_async_callback(sandbox.close)
                 confined = sandbox.kind is not Kind.NONE
                 process = await AgentProcess.start(entry.command_line(path, confined=confined), path, sandbox)
             except OSError as error:
@@ -419,7 +419,7 @@ class Supervisor:
         environment = entry.environment() | {SESSION_MARK: session.id}
         if self._sandboxes is None:
             return Sandbox.none(environment)
-        owner = (session.agent, session.organization)
+        owner = (session.organization, session.owner, session.agent)
         also = asks.places if asks is not None else ()
         return await self._sandboxes.open(entry, path, environment, owner=owner, also=also)
 
@@ -447,7 +447,7 @@ class Supervisor:
         )
 
         async def exited(command: Command, code: int) -> None:
-            await until_stored(lambda: asking.exited(command, code), session.id)
+            await until_stored(lambda: asking.exited(command, code), f"session {session.id}")
 
         terminals = Terminals(
             workspace,
@@ -457,7 +457,7 @@ class Supervisor:
             started=started,
             ended=self._store.forget_process,
         )
-        return recorder, Services(workspace, terminals, asking, recorder, audit)
+        return recorder, Services(workspace, sandbox, terminals, asking, recorder, audit)
 
     async def _open(self, agent: LiveAgent, session: Session, entry: AgentEntry, path: Path) -> None:
         """Continue the agent's own session where that works, else open a new one with the transcript."""

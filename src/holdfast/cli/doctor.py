@@ -249,7 +249,10 @@ def _agents(settings: Settings) -> Finding:
 async def _sandbox(settings: Settings) -> Finding:
     if not _installed(PARTS["agents"]):
         return Finding("sandbox", True, "not looked for; that needs the extra `agents`")
-    made_by = await open_sandboxes(settings).tools()
+    try:
+        made_by = await open_sandboxes(settings).tools()
+    except HoldfastError as error:
+        return Finding("sandbox", False, str(error))
     lacks = made_by.lacks(made_by.best, network=True)
     if made_by.best is Kind.NONE:
         return Finding(

@@ -65,7 +65,7 @@ async def reached(
     async with (
         open_store(settings.store_url, durability=settings.durability, counter=default_counter()) as store,
         open_supervisor(
-            settings, store, box, question_door(box, settings.questions), root=root, permissions=permissions
+            settings, store, box, question_door(box, settings), root=root, permissions=permissions
         ) as supervisor,
     ):
         yield OwnSessions(supervisor, store)

@@ -9,15 +9,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.config import QuestionSettings
-    from holdfast.mcp.door import QuestionDoor
+    from holdfast.config import Settings
+    from holdfast.mcp.door import McpDoor
     from holdfast.questions import QuestionBox
 
 
-def question_door(box: QuestionBox, settings: QuestionSettings) -> QuestionDoor | None:
+def question_door(box: QuestionBox, settings: Settings) -> McpDoor | None:
     """Where agents ask. None without the extra `mcp`."""
     if find_spec("mcp") is None:
         return None
-    from holdfast.mcp.door import QuestionDoor
+    from holdfast.agents.opening import sockets_of
+    from holdfast.mcp.door import McpDoor
 
-    return QuestionDoor(box, settings)
+    return McpDoor(box, settings.questions, sockets_of(settings))

@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import anyio
 from mcp.server.stdio import stdio_server
 
 from holdfast.agents.process import SESSION_MARK
-from holdfast.agents.sandbox import Place, read, write
+from holdfast.agents.sandbox import Place
+from holdfast.agents.sandbox.local_socket import SOCKET, LocalSocket
 from holdfast.config import QuestionSettings
 from holdfast.mcp.asking import Asker
 from holdfast.mcp.server import question_server
@@ -30,13 +29,14 @@ from holdfast.questions import QuestionBox
 
 log = logging.getLogger("holdfast.mcp")
 
-LINE_BYTES = 16 * 1024 * 1024
-"""How long a message of a client may be."""
+LINE_BYTES, CLIENTS = 1024 * 1024, 16
+"""How long a message of a client may be, and how many clients a session has at a time."""
 
 RELAY = """
 import os, socket, sys, threading
 door = socket.socket(socket.AF_UNIX)
-door.connect(sys.argv[1])
+os.chdir(sys.argv[1])
+door.connect(sys.argv[2])
 def ask():
     while data := os.read(0, 65536):
         door.sendall(data)
@@ -49,14 +49,15 @@ while data := door.recv(65536):
 """Run without any package: it starts in a hundredth of a second."""
 
 
-class QuestionDoor:
+class McpDoor:
     """Opens the sockets. Every session has its own."""
 
-    def __init__(self, box: QuestionBox, settings: QuestionSettings) -> None:
+    def __init__(self, box: QuestionBox, settings: QuestionSettings, sockets: Path) -> None:
         self._box = box
         self._settings = settings
+        self._sockets = sockets
 
-    async def open(self, session: Session, workspace: Path) -> OpenDoor:
+    async def open(self, session: Session, workspace: Path) -> OpenMcpDoor:
         def asker() -> Asker:
             return Asker(
                 self._box,
@@ -66,29 +67,16 @@ class QuestionDoor:
                 working_directory=workspace,
             )
 
-        return await OpenDoor(session, asker).listening()
+        opened = OpenMcpDoor(session, asker, self._sockets)
+        await opened.socket.listening()
+        return opened
 
 
-class OpenDoor:
-    def __init__(self, session: Session, asker: Any) -> None:
+class OpenMcpDoor:
+    def __init__(self, session: Session, asker: Callable[[], Asker], sockets: Path) -> None:
         self._session = session
         self._asker = asker
-        self._directory = Path(mkdtemp(prefix="holdfast-"))
-        self._socket = self._directory / "ask"
-        self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
-
-    async def listening(self) -> Self:
-        try:
-            # Not serving yet, it is there at once: a caller who is cancelled meanwhile leaves no socket.
-            self._server = await asyncio.start_unix_server(
-                self._serve, self._socket, limit=LINE_BYTES, start_serving=False
-            )
-            await self._server.start_serving()
-        except BaseException:
-            await asyncio.shield(self.close())
-            raise
-        return self
+        self.socket = LocalSocket(sockets, self._serve, line=LINE_BYTES, clients=CLIENTS)
 
     @property
     def servers(self) -> list[dict[str, Any]]:
@@ -97,44 +85,33 @@ class OpenDoor:
             {
                 "name": "holdfast",
                 "command": os.path.realpath(sys.executable),
-                "args": ["-I", "-S", "-c", RELAY, str(self._socket)],
+                "args": ["-I", "-S", "-c", RELAY, str(self.socket.directory), SOCKET],
                 # Some agents start it with an environment of their own choice, not with theirs.
                 "env": [{"name": SESSION_MARK, "value": self._session.id}],
             }
         ]
 
     @property
-    def places(self) -> list[Place]:
-        """What the relay needs: the socket, and a Python."""
-        return [write(self._directory), read(Path(os.path.realpath(sys.base_prefix)))]
+    def places(self) -> Sequence[Place]:
+        """What the relay needs."""
+        return self.socket.places
 
     async def close(self) -> None:
         """Nobody waits any more for what this session still was to be told."""
-        if self._server is not None:
-            self._server.close()
-        for client in self._clients:
-            client.cancel()
-        if self._clients:
-            await asyncio.wait(self._clients)
-        await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+        await self.socket.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = asyncio.current_task()
-        assert client is not None
-        self._clients.add(client)
         asker = self._asker()
         lines = cast("anyio.AsyncFile[str]", _Lines(reader, writer))
         server = question_server(asker)
         try:
             async with stdio_server(lines, lines) as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
-        except (OSError, ValueError) as error:
-            log.warning("session %s: its MCP client is lost: %s", self._session.id, error)
+        except* (OSError, ValueError) as errors:
+            log.warning("session %s: its MCP client is lost: %s", self._session.id, errors.exceptions[0])
         finally:
             with anyio.CancelScope(shield=True):
                 await asker.close()
-            writer.close()
-            self._clients.discard(client)
 
 
 class _Lines:

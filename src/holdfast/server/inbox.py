@@ -6,6 +6,7 @@ who may write in it. One that was asked outside of any session is for the person
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
@@ -22,6 +23,7 @@ from holdfast.questions.errors import QuestionSetNotFound
 from holdfast.questions.wire import question_set_json
 from holdfast.server import shapes
 from holdfast.server.doorkeeper import Caller
+from holdfast.store.ending import until_stored
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.server")
@@ -79,7 +81,7 @@ class Inbox:
         """
         recorded: set[str] = set()
         first = True
-        async with aclosing(self._box.changes()) as changes:
+        async with aclosing(self._box.changes()) as changes, asyncio.TaskGroup() as recording:
             async for changed in changes:
                 settled = [each for set_id in changed if (each := await self._settled(set_id))]
                 recorded -= changed - {each.id for each in settled}
@@ -87,12 +89,8 @@ class Inbox:
                     if first and each.answered_by is None:  # of another program, and who knows how old
                         recorded.add(each.id)
                     elif each.id not in recorded:
-                        try:
-                            await _record(await _answerers_view(store, each), each)
-                        except HoldfastError as error:
-                            log.error("the answer to question set %s is not on record: %s", each.id, error)
-                        else:
-                            recorded.add(each.id)
+                        recorded.add(each.id)
+                        recording.create_task(_record_whenever(store, each))
                 first = False
 
     async def _settled(self, set_id: str) -> QuestionSet | None:
@@ -174,6 +172,16 @@ async def _answerers_view(store: Store, settled: QuestionSet) -> Store:
     session = await _session_of(store.as_system(), settled)
     organization = session.organization if session else LOCAL.organization
     return store.as_principal(Principal(organization, settled.answered_by or LOCAL.user))
+
+
+async def _record_whenever(store: Store, settled: QuestionSet) -> None:
+    async def record() -> None:
+        await _record(await _answerers_view(store, settled), settled)
+
+    try:
+        await until_stored(record, f"the answer to question set {settled.id}")
+    except HoldfastError as error:
+        log.error("the answer to question set %s is not on record: %s", settled.id, error)
 
 
 async def _record(view: Store, settled: QuestionSet) -> None:

@@ -53,9 +53,7 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
     async with (
         await open_retrieval(settings) as retrieval,
         open_store(settings.store_url, durability=settings.durability, counter=counter) as store,
-        open_supervisor(
-            settings, store, box, question_door(box, settings.questions), starts_agents=auth
-        ) as supervisor,
+        open_supervisor(settings, store, box, question_door(box, settings), starts_agents=auth) as supervisor,
         open_orchestrator(settings, store, blobs, retrieval) as orchestrator,
     ):
         inbox = Inbox(box)

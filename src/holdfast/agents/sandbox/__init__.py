@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.agents.sandbox.kinds import Guard, Kind, Tools
-from holdfast.agents.sandbox.places import Place, read, write
-from holdfast.agents.sandbox.sandbox import Sandbox, Sandboxes, SandboxRefused, Wanted
+from holdfast.agents.sandbox.kinds import Guard, Kind, SandboxRefused, Tools
+from holdfast.agents.sandbox.places import Access, Place, read, write
+from holdfast.agents.sandbox.sandbox import Sandbox, Sandboxes, Wanted
 
 __all__ = [
+    "Access",
     "Guard",
     "Kind",
     "Place",

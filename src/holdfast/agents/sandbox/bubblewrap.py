@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.agents.sandbox.places import Access, Place
@@ -18,13 +19,14 @@ TAKE_BACK = ("/bin/sh", "-c", 'exec "$@" <&3 >&4 3<&- 4>&-', "sh")
 SIGNALLED = 128
 """Added to the number of the signal that ended the program, it is the exit code of bubblewrap."""
 
+FIRST_SIGNALLED, LAST_SIGNALLED = SIGNALLED + signal.SIGINT, SIGNALLED + signal.SIGRTMAX
+
 
 def command_line(
     program: Path,
     places: Sequence[Place],
     command: Sequence[str],
     directory: Path,
-    variables: Mapping[str, str],
     *,
     network: bool,
 ) -> list[str]:
@@ -36,14 +38,15 @@ def command_line(
     options += ["--proc", "/proc", "--dev", "/dev"]
     for path in [Path("/"), *(place.path for place in places if _is_empty_directory(place))]:
         options += ["--remount-ro", str(path)]  # now that all that lies in it is there
-    for name, value in variables.items():
-        options += ["--setenv", name, value]
     return [*options, "--chdir", str(directory), "--", *TAKE_BACK, *command]
 
 
 def exit_code(code: int) -> int:
-    """The exit code of the program itself; the signal's number, negative, if one ended it."""
-    return SIGNALLED - code if code > SIGNALLED else code
+    """The exit code of the program itself; the signal's number, negative, if one ended it.
+
+    Programs exit by themselves with 129, as git does when it is called wrongly, and with 255.
+    """
+    return SIGNALLED - code if FIRST_SIGNALLED <= code <= LAST_SIGNALLED else code
 
 
 def _mount(place: Place) -> Iterator[str]:

@@ -16,6 +16,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
+
 LAUNCHER = Path(__file__).parent / "launch.py"
 
 CREATE_RULESET, VERSION = 444, 1
@@ -25,6 +27,13 @@ SCOPES_SINCE = 6
 
 SECONDS = 20.0
 """How long a kind may take to show that it works here."""
+
+
+class SandboxRefused(HoldfastError):
+    """The agent is not started: its sandbox would not hold what it must."""
+
+    code = "sandbox_refused"
+    status = 503
 
 
 class Kind(StrEnum):
@@ -42,6 +51,7 @@ class Guard(StrEnum):
     ABSTRACT_SOCKETS = "sockets without a file"
     PROCESSES = "other processes"
     PRIVILEGES = "capabilities, other users' keys, and typing into a terminal"
+    SHARED = "shared memory and terminals of other programs"
     GIT = "hooks and settings of git"
     CONFIGURATION = "its own configuration"
     NETWORK = "the network, where it is switched off"
@@ -50,7 +60,8 @@ class Guard(StrEnum):
 
 HOLDS: Mapping[Kind, frozenset[Guard]] = {
     Kind.BUBBLEWRAP: frozenset(Guard),
-    Kind.LANDLOCK: frozenset(Guard) - {Guard.GIT, Guard.MODES, Guard.HOSTS},
+    Kind.LANDLOCK: frozenset(Guard)
+    - {Guard.GIT, Guard.MODES, Guard.HOSTS, Guard.SHARED, Guard.CONFIGURATION},
     Kind.NONE: frozenset(),
 }
 
@@ -96,7 +107,10 @@ class Tools:
 
 
 async def tools() -> Tools:
-    """What works here: each kind is tried once in the life of a process."""
+    """What works here: each kind is tried once in the life of a process.
+
+    Raises `SandboxRefused` when that cannot be found out now, as on a machine that starts no more processes.
+    """
     return await asyncio.to_thread(_tools)
 
 
@@ -159,6 +173,9 @@ def _succeeds(command: list[str]) -> bool:
         ended = subprocess.run(
             command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+    except (OSError, subprocess.TimeoutExpired) as error:  # which says nothing of the next time
+        raise SandboxRefused(
+            f"It cannot be found out which sandboxes this machine has: {error}. Try again when it has less "
+            "to do."
+        ) from error
     return ended.returncode == 0

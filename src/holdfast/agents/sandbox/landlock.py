@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.agents.sandbox.kinds import launcher
@@ -30,7 +30,6 @@ def command_line(
     places: Sequence[Place],
     command: Sequence[str],
     directory: Path,
-    variables: Mapping[str, str],
     *,
     network: bool,
 ) -> list[str]:
@@ -44,6 +43,5 @@ def command_line(
         "net_allow": ["*"] if network else [],
         "net_allow_bind": ["*"] if network else [],
         "cwd": str(directory),
-        "env": dict(variables),
     }
     return launcher("landlock", str(sandlock), json.dumps(options), str(os.getpid()), *command)

@@ -5,8 +5,9 @@ keys of the session. `keys COMMAND…` does the second alone, for kernels that c
 `landlock FOLDER OPTIONS PARENT COMMAND…` confines COMMAND by Landlock and seccomp, watches it, and ends it
 when PARENT is gone; FOLDER is where the package sandlock is, OPTIONS are what it is told, as JSON.
 
-What watches a program does not hold its standard input and output: when the program closes them, they are
-closed. For bubblewrap they are 3 and 4, and `TAKE_BACK` begins the command.
+The process that watches a program gives up its own standard input and output, so that they are closed when
+the program closes them. bubblewrap hands them on as 3 and 4; `TAKE_BACK` begins the command, and makes them 0
+and 1 again. What is set for the command alone comes in one variable, since other users can read arguments.
 """
 
 import ctypes
@@ -14,11 +15,13 @@ import os
 import sys
 
 CREATE_RULESET, RESTRICT_SELF = 444, 446
-KEYCTL = {"x86_64": 250, "aarch64": 219}
+KEYCTL = {"x86_64": 250, "armv7l": 311, "i686": 288, "ppc64le": 271, "s390x": 280}
+KEYCTL_ELSEWHERE = 219
 JOIN_SESSION_KEYRING = 1
 SET_NO_NEW_PRIVS, SET_PDEATHSIG, CAPBSET_DROP = 38, 1, 24
 SCOPES = 0b11  # abstract sockets, signals
 CAPABILITIES = 64
+VARIABLES = "HOLDFAST_VARIABLES"
 SIGNALLED = 128
 SIGKILL = 9
 CAPABILITY_VERSION = 0x20080522
@@ -35,7 +38,7 @@ def call(*arguments: object) -> int:
 
 
 def leave_keyring() -> None:
-    call(KEYCTL[os.uname().machine], JOIN_SESSION_KEYRING, None, 0, 0, 0)
+    call(KEYCTL.get(os.uname().machine, KEYCTL_ELSEWHERE), JOIN_SESSION_KEYRING, None, 0, 0, 0)
 
 
 def scope() -> None:
@@ -63,6 +66,26 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def variables() -> dict[str, str]:
+    """What is set for the command alone, and for nothing that confines it."""
+    fields = os.fsdecode(bytes.fromhex(os.environ.pop(VARIABLES, ""))).split("\0")
+    return dict(zip(fields[::2], fields[1::2], strict=False))
+
+
+def settings_of(given: dict[str, str]) -> bytes:
+    """The options that have bubblewrap set variables: each ends with a NUL."""
+    options = [part for name, value in given.items() for part in ("--setenv", name, value)]
+    return b"".join(os.fsencode(option) + b"\0" for option in options)
+
+
+def written(content: bytes) -> int:
+    """A file without a name that the next program inherits, to be read from its begin."""
+    file = os.memfd_create("options", 0)
+    os.write(file, content)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
 def confine(options: str, command: list[str]) -> int:
     """Run a command under Landlock and seccomp; its exit code."""
     import json  # here, since these cost more than all the rest
@@ -72,7 +95,7 @@ def confine(options: str, command: list[str]) -> int:
 
     drop_capabilities()
     signal.signal(signal.SIGTERM, lambda *_: None)  # the program is told, too; when it ends, we do
-    running = Sandbox(**json.loads(options)).popen(command)
+    running = Sandbox(**json.loads(options), env=variables()).popen(command)
     let_go()
     ended = running.wait()
     if ended.exit_code >= 0:
@@ -102,7 +125,8 @@ def main(kind: str, *arguments: str) -> None:
     os.dup2(0, 3)
     os.dup2(1, 4)
     let_go()
-    os.execv(arguments[0], arguments)
+    program, *rest = arguments
+    os.execv(program, [program, "--args", str(written(settings_of(variables()))), *rest])
 
 
 if __name__ == "__main__":

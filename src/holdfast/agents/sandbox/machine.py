@@ -13,7 +13,12 @@ SYSTEM = (
     *("/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap"),
     *("/sys", "/usr", "/run/current-system", "/var/lib/ca-certificates"),
 )
-"""Read by every program. What not everybody on the machine may read of `/etc` is hidden."""
+"""Read by every program. What not everybody on the machine may read of it is hidden, as far as `FOR_FEW`."""
+
+OPTIONAL = Path("/opt")
+
+FOR_FEW = {Path("/etc"): 100, OPTIONAL: 3, Path("/usr/local"): 3}
+"""Where files are looked for that not everybody may read, and how deep."""
 
 RESOLVER = Path("/etc/resolv.conf")
 """Often a link to a file that a service writes below `/run`."""
@@ -34,7 +39,8 @@ SECRETS = (
     *(".aws", ".azure", ".cargo/credentials", ".cargo/credentials.toml", ".config/chromium"),
     *(".config/gcloud", ".config/gh", ".config/git/credentials", ".config/google-chrome", ".config/op"),
     *(".config/hub", ".config/rclone", ".docker/config.json", ".git-credentials", ".gnupg", ".kube"),
-    *(".local/share/keyrings", ".mozilla", ".netrc", ".npmrc", ".password-store", ".pgpass", ".pypirc"),
+    *(".dotnet/corefx", ".local/share/keyrings", ".local/share/uv/credentials", ".mozilla", ".netrc"),
+    *(".npmrc", ".password-store", ".pgpass", ".pypirc"),
     *(".ssh", ".terraform.d/credentials.tfrc.json", ".thunderbird", ".vault-token"),
 )
 """Never seen below a person's home, also where that is the repository, unless an agent's entry names it."""
@@ -46,10 +52,14 @@ DROPPED = ("XDG_", "TMPDIR")
 
 
 def home_of(environment: Mapping[str, str]) -> Path | None:
-    """The real path of the home in an environment. None where programs are given none of their own."""
+    """The real path of the home in an environment; None where that is a directory of the system.
+
+    A service may have its home in `/opt`.
+    """
     named = environment.get("HOME")
     home = Path(os.path.realpath(named)) if named else Path("/")
-    return home if len(home.parts) > 1 and home.is_dir() and not _is_system(home) else None
+    is_own = len(home.parts) > 1 and home.is_dir()
+    return home if is_own and (OPTIONAL in home.parents or not _is_system(home)) else None
 
 
 def system() -> Iterator[Path]:
@@ -61,16 +71,16 @@ def system() -> Iterator[Path]:
 
 
 def for_few() -> Sequence[Path]:
-    """What of `/etc` not everybody may read: key files, hashes of passwords. Looked for once in a minute."""
+    """What of the system not everybody may read: key files, hashes of passwords. Looked for once a minute."""
     return _for_few(int(time.monotonic() // LOOK_SECONDS))
 
 
 @lru_cache(maxsize=1)
 def _for_few(minute: int) -> Sequence[Path]:
-    return tuple(_read_by_few(Path("/etc")))
+    return tuple(path for directory, depth in FOR_FEW.items() for path in _read_by_few(directory, depth))
 
 
-def _read_by_few(directory: Path) -> Iterator[Path]:
+def _read_by_few(directory: Path, depth: int) -> Iterator[Path]:
     try:
         entries = list(os.scandir(directory))
     except OSError:
@@ -85,8 +95,8 @@ def _read_by_few(directory: Path) -> Iterator[Path]:
             continue
         if mode & needed != needed:
             yield Path(entry.path)
-        elif stat.S_ISDIR(mode):
-            yield from _read_by_few(Path(entry.path))
+        elif stat.S_ISDIR(mode) and depth > 1:
+            yield from _read_by_few(Path(entry.path), depth - 1)
 
 
 def in_path(environment: Mapping[str, str]) -> Iterator[Path]:

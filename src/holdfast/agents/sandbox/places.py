@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -39,7 +39,7 @@ def hidden(path: Path) -> Place:
 def in_order(places: Iterable[Place]) -> list[Place]:
     """Each path once, as the last place says that names it; what lies in another place comes after it.
 
-    What only says again what the place around it says is left out: every place costs a mount.
+    A place that is only read inside a place that is only read is left out: every place costs a mount.
     """
     last = {place.path: place for place in places}
     ordered: dict[Path, Place] = {}
@@ -50,11 +50,29 @@ def in_order(places: Iterable[Place]) -> list[Place]:
     return list(ordered.values())
 
 
+def ways(places: Sequence[Place]) -> Iterator[Place]:
+    """The directories on the way from a place that is written to each place in it, as places of their own.
+
+    A directory that is one cannot be renamed, and so nothing else can come to stand where the inner place is.
+    """
+    found = by_path(places)
+    for place in places:
+        enclosing = around(place.path.parent, found)
+        if enclosing is not None and enclosing.access is Access.WRITE:
+            for path in place.path.parents:
+                if path == enclosing.path:
+                    break
+                yield write(path, enclosing.source / path.relative_to(enclosing.path))
+
+
 def _is_plainly_read(place: Place) -> bool:
     return place.access is Access.READ and place.path == place.source
 
 
-def around(path: Path, places: Sequence[Place]) -> Place | None:
+def by_path(places: Iterable[Place]) -> Mapping[Path, Place]:
+    return {place.path: place for place in places}
+
+
+def around(path: Path, places: Mapping[Path, Place]) -> Place | None:
     """The place in which a path lies, or which it is."""
-    found = [place for place in places if place.path == path or place.path in path.parents]
-    return max(found, key=lambda place: len(place.path.parts), default=None)
+    return next((places[each] for each in (path, *path.parents) if each in places), None)

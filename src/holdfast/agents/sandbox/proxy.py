@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Self
 from urllib.parse import urlsplit
 
-from holdfast.agents.sandbox.places import Place, read, write
+from holdfast.agents.sandbox.local_socket import SOCKET, LocalSocket
+from holdfast.agents.sandbox.places import Place
+from holdfast.errors import InvalidInput
 
 log = logging.getLogger("holdfast.agents")
 
@@ -27,16 +27,20 @@ PORT = 3128
 """On the loopback of each sandbox, where nothing else is."""
 
 HEAD_BYTES = 64 * 1024
+CONNECTIONS = 256
+"""How many one sandbox has at a time."""
+
 HEAD_SECONDS = 30.0
 CONNECT_SECONDS = 30.0
 
 RELAY = """
 import os, socket, sys, threading
-door, port, *command = sys.argv[1:]
+directory, name, port, *command = sys.argv[1:]
 listener = socket.create_server(("127.0.0.1", int(port)))
 if os.fork():
     listener.close()
     os.execvp(command[0], command)
+os.chdir(directory)
 for number in range(3):
     os.dup2(os.open(os.devnull, os.O_RDWR), number)
 def carry(source, target):
@@ -50,7 +54,7 @@ while True:
     inner, _ = listener.accept()
     try:
         outer = socket.socket(socket.AF_UNIX)
-        outer.connect(door)
+        outer.connect(name)
     except OSError:
         inner.close()
         continue
@@ -74,50 +78,30 @@ VARIABLES: Mapping[str, str] = {
 class Proxy:
     """The way out of one sandbox. `hosts` are names, or names with a port; without one, 443 and 80."""
 
-    def __init__(self, hosts: Sequence[str]) -> None:
+    def __init__(self, hosts: Sequence[str], sockets: Path) -> None:
         self._allowed = {each for host in hosts for each in _addresses(host)}
-        self._directory = Path(mkdtemp(prefix="holdfast-"))
-        self._socket = self._directory / "proxy"
-        self._server: asyncio.Server | None = None
-        self._serving: set[asyncio.Task[None]] = set()
+        self._socket = LocalSocket(sockets, self._serve, line=HEAD_BYTES, clients=CONNECTIONS)
 
     @classmethod
-    async def open(cls, hosts: Sequence[str]) -> Self:
-        proxy = cls(hosts)
-        try:
-            # Not serving yet, it is there at once: a caller who is cancelled meanwhile leaves no socket.
-            proxy._server = await asyncio.start_unix_server(
-                proxy._serve, proxy._socket, limit=HEAD_BYTES, start_serving=False
-            )
-            await proxy._server.start_serving()
-        except BaseException:
-            await asyncio.shield(proxy.close())
-            raise
+    async def open(cls, hosts: Sequence[str], sockets: Path) -> Self:
+        proxy = cls(hosts, sockets)
+        await proxy._socket.listening()
         return proxy
 
     @property
-    def places(self) -> list[Place]:
-        return [write(self._directory), read(Path(os.path.realpath(sys.base_prefix)))]
+    def places(self) -> Sequence[Place]:
+        return self._socket.places
 
     @property
     def begins(self) -> list[str]:
         """What a command begins with inside."""
         python = os.path.realpath(sys.executable)
-        return [python, "-I", "-S", "-c", RELAY, str(self._socket), str(PORT)]
+        return [python, "-I", "-S", "-c", RELAY, str(self._socket.directory), SOCKET, str(PORT)]
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for serving in self._serving:
-            serving.cancel()
-        if self._serving:
-            await asyncio.wait(self._serving)
-        await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+        await self._socket.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving = asyncio.current_task()
-        assert serving is not None
-        self._serving.add(serving)
         try:
             await self._answer(reader, writer)
         except (
@@ -128,9 +112,6 @@ class Proxy:
             asyncio.LimitOverrunError,
         ) as error:
             log.info("a connection of a sandbox ended: %s", error)
-        finally:
-            writer.close()
-            self._serving.discard(serving)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_SECONDS):
@@ -167,10 +148,13 @@ async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> 
 
 
 def _addresses(host: str) -> list[tuple[str, int]]:
-    name, colon, port = host.rpartition(":")
-    if colon and port.isdigit():
-        return [(name.lower(), int(port))]
-    return [(host.lower(), 443), (host.lower(), 80)]
+    """The names and ports that an entry stands for: `example.org`, `example.org:8080`, `[::1]:8080`."""
+    try:
+        address = urlsplit(f"//{host}")
+        ports = (443, 80) if address.port is None else (address.port,)
+    except ValueError:
+        raise InvalidInput(f"`network` of an agent names {host!r}, which is no host with a port.") from None
+    return [(address.hostname or "", port) for port in ports]
 
 
 def _refusal(host: str, port: int) -> bytes:

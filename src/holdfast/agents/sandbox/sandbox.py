@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -22,13 +22,13 @@ from urllib.parse import quote
 from holdfast.agents.sandbox import bubblewrap, landlock, machine
 from holdfast.agents.sandbox.git_directory import GitDirectory, StandIns
 from holdfast.agents.sandbox.git_directory import tidy as tidy_git
+from holdfast.agents.sandbox.home import make_way, remove_below
 from holdfast.agents.sandbox.installation import installation
-from holdfast.agents.sandbox.kinds import Guard, Kind, Tools, launcher, tools
-from holdfast.agents.sandbox.places import Place, around, hidden, in_order, read, write
+from holdfast.agents.sandbox.kinds import Guard, Kind, SandboxRefused, Tools, launcher, tools
+from holdfast.agents.sandbox.places import Access, Place, around, by_path, hidden, in_order, read, ways, write
 from holdfast.agents.sandbox.proxy import VARIABLES, Proxy
 from holdfast.agents.sandbox.temporary import TemporaryPlace
 from holdfast.agents.sandbox.temporary import tidy as tidy_temporary
-from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.agents.catalogue import AgentEntry
@@ -37,6 +37,12 @@ TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 
 HOME = Path("/home/agent")
 """Where its home is for an agent whose environment names none."""
+
+VARIABLES_OF_COMMAND = "HOLDFAST_VARIABLES"
+"""Tells the launcher what to set for the command alone."""
+
+HOMES, TEMPORARIES, RECORDS = "homes", "tmp", "git"
+"""Directories below that of the sandboxes: what agents keep, `/tmp` of each session, what stands in git's."""
 
 UNSIGNED = {"commit.gpgSign": "false", "tag.gpgSign": "false"}
 """An agent cannot sign in its person's name, and can commit all the same."""
@@ -53,13 +59,6 @@ class Wanted(StrEnum):
     REQUIRED = "required"
     """One that holds everything, or the agent is not started."""
     OFF = "off"
-
-
-class SandboxRefused(HoldfastError):
-    """The agent's entry requires what no sandbox on this machine holds. It is not started."""
-
-    code = "sandbox_refused"
-    status = 503
 
 
 class Start(NamedTuple):
@@ -103,15 +102,27 @@ class Sandbox:
             case Kind.BUBBLEWRAP, Tools(bubblewrap=Path() as program):
                 begun = [*self._proxy.begins, *command] if self._proxy else command
                 mounted = bubblewrap.command_line(
-                    program, self.places, begun, directory, variables, network=self.network is True
+                    program, self.places, begun, directory, network=self.network is True
                 )
-                return Start(launcher(self._tools.first, *mounted), self.environment)
+                return Start(launcher(self._tools.first, *mounted), self._beside(variables))
             case Kind.LANDLOCK, Tools(sandlock=Path() as sandlock):
                 confined = landlock.command_line(
-                    sandlock, self.places, command, directory, variables, network=bool(self.network)
+                    sandlock, self.places, command, directory, network=bool(self.network)
                 )
-                return Start(confined, self.environment)
+                return Start(confined, self._beside(variables))
         return Start(command, {**self.environment, **variables})
+
+    def _beside(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables of the launcher, with those of the command in one: other users can read arguments."""
+        fields = b"".join(os.fsencode(text) + b"\0" for each in variables.items() for text in each)
+        return {**self.environment, VARIABLES_OF_COMMAND: fields.hex()} if fields else self.environment
+
+    def access(self, path: Path) -> Access:
+        """What a program in it may do with a path that has no links."""
+        if self.kind is Kind.NONE:
+            return Access.WRITE
+        place = around(path, by_path(self.places))
+        return place.access if place is not None else Access.HIDDEN
 
     def exit_code(self, code: int) -> int:
         """The exit code of a command: the signal's number, negative, if one ended it."""
@@ -161,23 +172,32 @@ class Sandboxes:
         directory: Path,
         *,
         never: Sequence[Path] = (),
+        roots: Sequence[Path] = (),
         toolchains: Sequence[str] = machine.TOOLCHAINS,
         made_by: Tools | None = None,
     ) -> None:
-        """Their homes are below `directory`. No agent sees `never`, whatever its repository is."""
+        """Their homes are below `directory`. No agent sees `never`, whatever its repository is, and no other
+        repository in `roots`."""
         self._directory = directory
+        self._roots = [Path(os.path.realpath(path)) for path in roots]
         self.never = [Path(os.path.realpath(path)) for path in never]
         self._toolchains = tuple(toolchains)
         self._made_by = made_by
 
     def below(self, directory: Path) -> Sandboxes:
         """Such sandboxes with homes in another directory, as for a session that is not kept."""
-        return Sandboxes(directory, never=self.never, toolchains=self._toolchains, made_by=self._made_by)
+        return Sandboxes(
+            directory,
+            never=self.never,
+            roots=self._roots,
+            toolchains=self._toolchains,
+            made_by=self._made_by,
+        )
 
     async def tidy(self) -> None:
         """Take away what was made for sessions whose server was killed."""
-        await asyncio.to_thread(tidy_temporary, self._directory)
-        await asyncio.to_thread(tidy_git, self._directory)
+        await asyncio.to_thread(tidy_temporary, self._directory / TEMPORARIES)
+        await asyncio.to_thread(tidy_git, self._directory / RECORDS)
 
     async def tools(self) -> Tools:
         return self._made_by or await tools()
@@ -188,10 +208,10 @@ class Sandboxes:
         repository: Path,
         environment: Mapping[str, str],
         *,
-        owner: tuple[str, str],
+        owner: Sequence[str],
         also: Sequence[Place] = (),
     ) -> Sandbox:
-        """A sandbox of an agent in a repository, for an organization: `owner` names the agent and it.
+        """A sandbox of an agent in a repository. `owner` names whose home it has: organization, user, agent.
 
         Raises `SandboxRefused` where the entry requires more than there is.
         """
@@ -205,7 +225,7 @@ class Sandboxes:
         async with AsyncExitStack() as opened:
             proxy = None
             if kind is Kind.BUBBLEWRAP and not isinstance(entry.network, bool):
-                proxy = await Proxy.open(entry.network)
+                proxy = await Proxy.open(entry.network, self._directory / TEMPORARIES)
                 opened.push_async_callback(proxy.close)
                 environment, also = {**environment, **VARIABLES}, (*also, *proxy.places)
             opening = asyncio.create_task(
@@ -231,17 +251,22 @@ class Sandboxes:
         entry: AgentEntry,
         repository: Path,
         environment: Mapping[str, str],
-        owner: tuple[str, str],
+        owner: Sequence[str],
         also: Sequence[Place],
     ) -> Sandbox:
         theirs = machine.home_of(environment)
         own = self._home(owner, repository)
         home = theirs or HOME
-        temporary = TemporaryPlace(self._directory)
         git_directory = GitDirectory.of(repository)
-        stand_ins = StandIns(self._directory, git_directory) if git_directory else None
-        try:
-            fixed = stand_ins.put() if stand_ins else []
+        with ExitStack() as undone:
+            temporary = TemporaryPlace(self._directory / TEMPORARIES)
+            undone.callback(temporary.remove)
+            stand_ins, fixed = None, []
+            if git_directory is not None:
+                stand_ins = StandIns(self._directory / RECORDS, git_directory)
+                undone.callback(stand_ins.remove)
+                fixed = stand_ins.put()
+                lacks = _with_links(entry, lacks, stand_ins.links)
             places = [
                 *self._of_machine(entry, environment, theirs),
                 write(home, own),
@@ -252,16 +277,18 @@ class Sandboxes:
                 *(write(path) for path in (git_directory.writable if git_directory else ())),
                 *(read(path) for path in fixed),
             ]
-            ordered = in_order([*places, *self._hidden(entry, places, theirs)])
-        except BaseException:
-            if stand_ins:
-                stand_ins.remove()
-            temporary.remove()
-            raise
-        variables = _variables(entry, environment) | {"HOME": str(home)}
-        if kind is Kind.LANDLOCK:
-            _link(own, home, ordered)
-            variables |= {"HOME": str(own), "TMPDIR": str(temporary.path)}
+            ordered = in_order([*places, *self._hidden(entry, places, theirs, repository)])
+            _prepare(own, home, entry, ordered)
+            variables = _variables(entry, environment) | {"HOME": str(home)}
+            if kind is Kind.LANDLOCK:
+                _link(own, home, ordered)
+                variables |= {"HOME": str(own), "TMPDIR": str(temporary.path)}
+            else:
+                fixed_ways = list(ways(ordered))
+                for way in fixed_ways:
+                    way.source.mkdir(parents=True, exist_ok=True)
+                ordered = in_order([*fixed_ways, *ordered])
+            undone.pop_all()
         sees = ["repository", *(f"~/{name}" for name in _names(entry, theirs)), *entry.sees, *entry.writes]
         return Sandbox(
             kind,
@@ -277,10 +304,9 @@ class Sandboxes:
             stand_ins,
         )
 
-    def _home(self, owner: tuple[str, str], repository: Path) -> Path:
+    def _home(self, owner: Sequence[str], repository: Path) -> Path:
         place = sha256(os.fsencode(repository)).hexdigest()[:16]
-        agent, organization = (quote(name, safe="") for name in owner)
-        home = self._directory / organization / place / agent
+        home = self._directory.joinpath(HOMES, *map(_as_name, owner), place)
         for directory in (*reversed(home.parents), home):  # each for its owner alone, since any may be new
             directory.mkdir(exist_ok=True, mode=0o700)
         return Path(os.path.realpath(home))
@@ -295,18 +321,21 @@ class Sandboxes:
         yield from (read(path) for path in needed if _is_narrow(path, home, self.never))
         for name in (*self._toolchains, *machine.GIT_SETTINGS):
             if home is not None and (path := home / name.removeprefix("~/")).exists():
-                yield read(path)
+                yield read(path, Path(os.path.realpath(path)))
 
-    def _hidden(self, entry: AgentEntry, places: Sequence[Place], home: Path | None) -> Iterator[Place]:
+    def _hidden(
+        self, entry: AgentEntry, places: Sequence[Place], home: Path | None, repository: Path
+    ) -> Iterator[Place]:
         """What lies in a place and is never seen, unless the entry names it."""
         named = {_expanded(path, home) for path in (*entry.sees, *entry.writes)}
         secrets = [home / name for name in machine.SECRETS] if home else []
-        ordered = in_order(places)
-        for path in (*self.never, *secrets, *machine.for_few()):
-            place = around(path, ordered)
+        found = by_path(in_order(places))
+        for path in (*self.never, *self._roots, *secrets, *machine.for_few()):
+            place = around(path, found)
             is_visible = place is not None and place.path == place.source
             if (
                 is_visible
+                and path != repository
                 and path.exists()
                 and not any(each == path or path in each.parents for each in named)
             ):
@@ -353,18 +382,47 @@ def _is_narrow(path: Path, home: Path | None, never: Sequence[Path]) -> bool:
     return len(path.parts) > 1 and not any(path == each or path in each.parents for each in wide)
 
 
+def _as_name(text: str) -> str:
+    """A text as one name in a path, another one for each text."""
+    return quote(text, safe="").replace(".", "%2E")
+
+
+def _with_links(entry: AgentEntry, lacks: tuple[Guard, ...], links: Sequence[Path]) -> tuple[Guard, ...]:
+    """What is lacking where a link stands in the place of something that git believes."""
+    if not links:
+        return lacks
+    if entry.sandbox is Wanted.REQUIRED:
+        raise SandboxRefused(
+            f"The agent requires a sandbox, and none keeps it from replacing {links[0]}, which is a link. "
+            'Put what it leads to in its place, or set sandbox = "auto" for this agent.'
+        )
+    return tuple(guard for guard in Guard if guard in {*lacks, Guard.GIT})
+
+
+def _prepare(own: Path, home: Path, entry: AgentEntry, places: Sequence[Place]) -> None:
+    """Make an agent's home fit for its places: what it left in their way is taken away.
+
+    So is what it put where its configuration would be, if its person had any.
+    """
+    inside = {place.path.relative_to(home): place for place in places if home in place.path.parents}
+    for name in map(Path, entry.configuration):
+        if name not in inside:
+            remove_below(own, name)
+    found = by_path(places)
+    for name, place in inside.items():
+        enclosing = around(place.path.parent, found)
+        if enclosing is not None and enclosing.path == home:
+            make_way(own, name, is_directory=place.source.is_dir())
+
+
 def _link(own: Path, home: Path, places: Sequence[Place]) -> None:
     """Links in a home of its own, to what has its place below the home of the person."""
+    found = by_path(places)
     for place in places:
-        if home not in place.path.parents or place.path == home:
-            continue
-        link = own / place.path.relative_to(home)
-        if any(above.is_symlink() for above in link.parents if own in above.parents):
-            continue
-        link.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):  # an empty one, where a mount was
-            link.rmdir() if link.is_dir() and not link.is_symlink() else link.unlink(missing_ok=True)
-        with suppress(FileExistsError):
+        enclosing = around(place.path.parent, found)
+        if enclosing is not None and enclosing.path == home:
+            link = own / place.path.relative_to(home)
+            remove_below(own, link.relative_to(own))
             link.symlink_to(place.source)
 
 

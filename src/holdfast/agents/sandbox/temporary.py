@@ -10,16 +10,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-PREFIX = "tmp-"
-
 
 class TemporaryPlace:
     """Its owner holds a lock on it, so that nobody takes it away meanwhile."""
 
     def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _opened(directory) as above:
             fcntl.flock(above, fcntl.LOCK_SH)  # nobody tidies before ours has its lock
-            self.path = Path(mkdtemp(prefix=PREFIX, dir=directory))
+            self.path = Path(mkdtemp(dir=directory))
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_SH)
 
@@ -34,7 +33,7 @@ def tidy(directory: Path) -> None:
         return
     with _opened(directory) as above:
         fcntl.flock(above, fcntl.LOCK_EX)
-        for path in directory.glob(f"{PREFIX}*"):
+        for path in directory.iterdir():
             with suppress(BlockingIOError, FileNotFoundError), _opened(path) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)

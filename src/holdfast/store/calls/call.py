@@ -42,8 +42,10 @@ class Calls:
         detail: dict[str, Any] | None = None,
         once: bool = False,
     ) -> None:
-        """Record what this view's caller did, decided or was denied. `once`: unless it is on record already,
-        of what can happen to its subject once."""
+        """Record what this view's caller did, decided or was denied.
+
+        With `once`, nothing is recorded if the action is on record for this subject already.
+        """
         entry = AuditEntry(
             action=action,
             outcome=outcome,

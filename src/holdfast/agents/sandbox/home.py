@@ -1,0 +1,63 @@
+"""The home that an agent was given. The agent wrote what is in it, so no link in it is followed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def remove_below(home: Path, name: Path) -> None:
+    """Take away what is there under a relative name."""
+    with _directory_of(home, name) as directory:
+        try:
+            os.unlink(name.name, dir_fd=directory)
+        except FileNotFoundError:
+            return
+        except IsADirectoryError:
+            shutil.rmtree(name.name, dir_fd=directory)
+
+
+def make_way(home: Path, name: Path, *, is_directory: bool) -> None:
+    """Have directories lead to a relative name, under which there is a directory, a file or nothing."""
+    with _directory_of(home, name) as directory:
+        try:
+            mode = os.stat(name.name, dir_fd=directory, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return
+    if not (stat.S_ISDIR(mode) if is_directory else stat.S_ISREG(mode)):
+        remove_below(home, name)
+
+
+@contextmanager
+def _directory_of(home: Path, name: Path) -> Iterator[int]:
+    """The directory of a name, made where it is missing, or where an agent put something else."""
+    here = _opened(os.fspath(home), None)
+    try:
+        for part in name.parent.parts:
+            try:
+                following = _opened(part, here)
+            except OSError:  # nothing, a file, or a link
+                _unlink(part, here)
+                os.mkdir(part, 0o700, dir_fd=here)
+                following = _opened(part, here)
+            os.close(here)
+            here = following
+        yield here
+    finally:
+        os.close(here)
+
+
+def _opened(name: str, directory: int | None) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(name, flags, dir_fd=directory)
+
+
+def _unlink(name: str, directory: int) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        return
