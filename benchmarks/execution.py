@@ -29,7 +29,7 @@ from holdfast.model.ids import SessionId
 from holdfast.retrieval import open_retrieval
 from holdfast.store.store import Store
 
-KEY_VARIABLE = "HOLDFAST_BENCHMARK_KEY"
+KEY_VARIABLE = "BENCHMARK_KEY"
 QUESTION = "Where is it decided which response a request goes on from?"
 CALLERS = 64
 

@@ -117,9 +117,9 @@ async def test_what_cannot_be_answered_leaves_no_session(
     async with world.orchestrator(model=None) as orchestrator:
         with pytest.raises(NoModel, match="HOLDFAST_MODEL"):
             await orchestrator.execute(world.store, asked("Look"))
-    monkeypatch.delenv("HOLDFAST_TEST_MODEL_KEY")
+    monkeypatch.delenv("TEST_MODEL_KEY")
     async with world.orchestrator() as orchestrator:
-        with pytest.raises(NoCredentials, match="HOLDFAST_TEST_MODEL_KEY"):
+        with pytest.raises(NoCredentials, match="TEST_MODEL_KEY"):
             await orchestrator.execute(world.store, asked("Look"))
     assert (await world.store.list()).total == 0
     assert world.model.requests == []

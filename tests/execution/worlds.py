@@ -20,7 +20,7 @@ from holdfast.execution.orchestrator import Orchestrator
 from holdfast.execution.responses import Provider
 from holdfast.model.turn import Turn
 
-KEY_VARIABLE = "HOLDFAST_TEST_MODEL_KEY"
+KEY_VARIABLE = "TEST_MODEL_KEY"
 SECRET = "sk-secret-of-the-tests"
 
 os.environ[KEY_VARIABLE] = SECRET
