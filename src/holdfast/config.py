@@ -115,6 +115,11 @@ class ServerSettings(BaseModel):
     jwt_keys: str | None = None
     """The address of the issuer's JSON Web Key Set, or the path of a file that holds it."""
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether people reach it through TLS."""
+        return self.public_url is not None and self.public_url.startswith("https://")
+
     @model_validator(mode="after")
     def _whole_jwt(self) -> ServerSettings:
         given = [self.jwt_issuer, self.jwt_audience, self.jwt_keys]

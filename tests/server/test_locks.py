@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import sqlite3
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,13 +16,16 @@ import pytest
 
 from holdfast import Message, NewSession, Session, SessionPatch, Store, open_store
 from holdfast.errors import StoreUnavailable
-from holdfast.model.principal import LOCAL
+from holdfast.model.principal import LOCAL, Principal
 from holdfast.model.question import Answer, NewQuestionSet, Option, Question
 from holdfast.questions import QuestionBox
 from holdfast.server import shapes
+from holdfast.server.doorkeeper import Doorkeeper, Unauthenticated
 from holdfast.server.inbox import Inbox
 from tests.server.servers import Organization, Person, Served, decoded, owner_of, problem
 from tests.waiting import SECONDS, until
+
+OF_THE_PAGE = {"X-Holdfast-Page": "1"}
 
 ANY_ID = "01a1e252-d321-7308-bdae-db93e6f71518"
 
@@ -199,7 +205,7 @@ async def test_a_wrong_token_opens_nothing_however_often_it_is_tried(tmp_path: P
 
 async def test_the_sign_in_link_works_once_and_gives_a_cookie_for_the_page(served: Served) -> None:
     person = Person(served.url, LOCAL, served.presence.token)
-    link = (await person.post("/api/sign-in-links")).json()["url"]
+    link = await link_of(person)
     async with httpx2.AsyncClient(base_url=served.url) as browser:
         signed_in = await browser.get(link)
         assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/")
@@ -207,38 +213,102 @@ async def test_the_sign_in_link_works_once_and_gives_a_cookie_for_the_page(serve
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
         assert (await browser.get("/api/me")).json()["user"] == "local"
-        assert (await browser.post("/api/repos/scan")).status_code == 200
-        secret = browser.cookies["holdfast"]
-        assert (await browser.post("/api/sign-out")).status_code == 200
-    async with httpx2.AsyncClient(base_url=served.url, cookies={"holdfast": secret}) as thief:
+        forged = problem(await browser.post("/api/repos/scan"))
+        assert (forged["code"], forged["status"]) == ("cross_site", 403)
+        assert (await browser.post("/api/repos/scan", headers=OF_THE_PAGE)).status_code == 200
+        ((name, secret),) = browser.cookies.items()
+        assert name.startswith("holdfast-")
+        assert (await browser.post("/api/sign-out", headers=OF_THE_PAGE)).status_code == 200
+    async with httpx2.AsyncClient(base_url=served.url, cookies={name: secret}) as thief:
         assert problem(await thief.get("/api/me"))["status"] == 401
     async with httpx2.AsyncClient() as stranger:
         assert problem(await stranger.get(link))["status"] == 401
 
 
-async def signed_in(person: Person) -> Person:
+async def link_of(person: Person | httpx2.AsyncClient) -> str:
+    answer = await person.post("/api/sign-in-links", headers=OF_THE_PAGE)
+    link: str = decoded(answer, shapes.SignInLink).url
+    return link
+
+
+@asynccontextmanager
+async def browser_of(person: Person | httpx2.AsyncClient, url: str) -> AsyncIterator[httpx2.AsyncClient]:
     """The same person in a browser, by a link."""
-    link = (await person.post("/api/sign-in-links")).json()["url"]
+    async with httpx2.AsyncClient(base_url=url) as browser:
+        assert (await browser.get(await link_of(person))).status_code == 303
+        yield browser
+
+
+@pytest.mark.req("SEC-16")
+async def test_what_a_browser_keeps_is_no_token_and_a_token_is_no_cookie(served: Served) -> None:
+    """A browser shows a cookie to every port of a host."""
+    owner = owner_of(served)
+    async with browser_of(owner, served.url) as browser:
+        ((name, secret),) = browser.cookies.items()
+    thief = Person(served.url, owner.principal, secret)
+    assert problem(await thief.get("/api/me"))["status"] == 401
+    async with httpx2.AsyncClient(base_url=served.url, cookies={name: owner.secret}) as other:
+        assert problem(await other.get("/api/me"))["status"] == 401
+
+
+@pytest.mark.req("SEC-16")
+@pytest.mark.usefixtures("process")
+async def test_two_servers_of_one_host_have_cookies_of_their_own(served: Served, tmp_path: Path) -> None:
+    second = Served(tmp_path)
+    second.start()
+    try:
+        async with httpx2.AsyncClient() as browser:
+            for server in (served, second):
+                await browser.get(await link_of(owner_of(server)))
+            assert len(browser.cookies) == 2
+            for server in (served, second):
+                assert (await browser.get(f"{server.url}/api/me")).json()["user"] == "local"
+    finally:
+        second.stop()
+
+
+@pytest.mark.req("SEC-15")
+async def test_a_sign_in_link_goes_with_the_token_that_made_it(served: Served, org: Organization) -> None:
+    made = decoded(await org.admin.post("/api/tokens", {"user": "dora"}), shapes.NewToken)
+    link = await link_of(Person(served.url, org.ada.principal, made.secret))
+    await org.admin.call("DELETE", f"/api/tokens/{made.token.id}")
     async with httpx2.AsyncClient() as browser:
-        await browser.get(link)
-        return Person(person.url, person.principal, browser.cookies["holdfast"])
+        refused = await browser.get(link)
+        assert "was revoked" in problem(refused)["detail"]
+        assert "set-cookie" not in refused.headers
 
 
+@pytest.mark.req("SEC-15")
+async def test_at_every_use_of_a_cookie_its_parent_is_looked_at(tmp_path: Path) -> None:
+    ada = Principal("acme", "ada")
+    file = tmp_path / "holdfast.db"
+    async with open_store(f"sqlite:///{file}") as store:
+        doorkeeper = Doorkeeper(store)
+        _, secret = await doorkeeper.issue(ada, "a token")
+        code = await doorkeeper.sign_in_code_of(await doorkeeper.admit(secret, None))
+        _, cookie = await doorkeeper.redeem(code)
+        assert (await doorkeeper.admit(None, cookie)).principal == ada
+        with closing(sqlite3.connect(file, isolation_level=None)) as database:
+            database.execute("UPDATE tokens SET revoked_at = 1 WHERE label = 'a token'")
+        with pytest.raises(Unauthenticated, match="was revoked"):
+            await Doorkeeper(store).admit(None, cookie)
+
+
+@pytest.mark.req("SEC-15")
 async def test_who_signed_in_with_a_token_goes_when_it_goes(served: Served, org: Organization) -> None:
     soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="milliseconds")
     made = await org.admin.post("/api/tokens", {"user": "cleo", "expiresAt": soon.replace("+00:00", "Z")})
     token = decoded(made, shapes.NewToken)
     cleo = Person(served.url, org.ada.principal, token.secret)
-    browser = await signed_in(cleo)
-    again = await signed_in(browser)  # a browser can pass it on, and not for longer
-    for person in (browser, again):
-        assert (await person.get("/api/me")).json()["user"] == "cleo"
-    listed = decoded(await org.admin.get("/api/tokens"), shapes.Tokens).tokens
-    given = [each for each in listed if each.user == "cleo"]
-    assert [each.expires_at for each in given] == [token.token.expires_at] * 3
-    await org.admin.call("DELETE", f"/api/tokens/{token.token.id}")
-    for person in (cleo, browser, again):
-        assert "revoked" in problem(await person.get("/api/me"))["detail"]
+    async with browser_of(cleo, served.url) as browser, browser_of(browser, served.url) as again:
+        for each in (browser, again):  # a browser can pass it on, and not for longer
+            assert (await each.get("/api/me")).json()["user"] == "cleo"
+        listed = decoded(await org.admin.get("/api/tokens"), shapes.Tokens).tokens
+        given = [each for each in listed if each.user == "cleo"]
+        assert [each.expires_at for each in given] == [token.token.expires_at] * 3
+        await org.admin.call("DELETE", f"/api/tokens/{token.token.id}")
+        for person in (cleo, browser, again):
+            assert "revoked" in problem(await person.get("/api/me"))["detail"]
     entries = decoded(await org.admin.get("/api/audit"), shapes.Audit).entries
     actions = Counter(entry.action for entry in entries if entry.user == "cleo")
     assert (actions["sign_in.link"], actions["sign_in"]) == (2, 2)
@@ -263,13 +333,15 @@ async def test_behind_a_proxy_links_and_cookies_are_those_of_the_public_address(
     try:
         owner = Person(served.url, LOCAL, served.presence.token)
         proxied = {"Host": "holdfast.example.org", "Origin": "https://holdfast.example.org"}
-        for headers, is_secure in ((proxied, True), ({}, False)):
+        for headers in (proxied, {}):  # a proxy need not pass the name on
             link = (await owner.post("/api/sign-in-links")).json()["url"]
             assert link.startswith("https://holdfast.example.org/sign-in?code=")
             async with httpx2.AsyncClient(base_url=served.url, headers=headers) as browser:
                 signed_in = await browser.get(link.removeprefix("https://holdfast.example.org"))
             assert signed_in.status_code == 303
-            assert ("; secure" in signed_in.headers["set-cookie"].lower()) is is_secure
+            cookie = signed_in.headers["set-cookie"]
+            assert cookie.startswith("__Host-holdfast-")
+            assert "; secure" in cookie.lower()
         assert "https://holdfast.example.org/sign-in?code=" in served.printed
         # A proxy that does not pass the name on calls the server by its own.
         page = {"Origin": "https://holdfast.example.org", "Sec-Fetch-Site": "same-origin"}
@@ -281,9 +353,10 @@ async def test_behind_a_proxy_links_and_cookies_are_those_of_the_public_address(
 @pytest.mark.parametrize("foreign", ['a={"x":1}', "foo[bar]=1", "a=b c", "n\xe4me=1", "=", "a"])
 async def test_the_cookie_is_found_among_those_of_other_programs(served: Served, foreign: str) -> None:
     """A browser sends the cookies of every port of a host."""
-    secret = served.presence.token
+    async with browser_of(owner_of(served), served.url) as browser:
+        ((name, secret),) = browser.cookies.items()
     async with httpx2.AsyncClient(base_url=served.url) as browser:
-        for cookies in (f"{foreign}; holdfast={secret}", f"holdfast={secret};{foreign}"):
+        for cookies in (f"{foreign}; {name}={secret}", f"{name}={secret};{foreign}"):
             answer = await browser.get("/api/me", headers={b"Cookie": cookies.encode("latin-1")})
             assert answer.json()["user"] == "local"
 

@@ -131,7 +131,7 @@ def _described(api: FastAPI) -> dict[str, Any]:
             schemas.pop(name, None)
         document["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
-            "cookie": {"type": "apiKey", "in": "cookie", "name": "holdfast"},
+            "cookie": {"type": "apiKey", "in": "cookie", "name": api.state.parts.doorkeeper.cookie},
         }
         document["security"] = [{"token": []}, {"cookie": []}]
         for operation in _operations(document):

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.errors import Conflict, HoldfastError, StoreError
 from holdfast.model.ids import TokenId
 from holdfast.model.principal import Principal
 from holdfast.model.records import Token
@@ -26,8 +26,6 @@ from holdfast.server.jwt import InvalidJwt, JwtVerifier
 from holdfast.store.store import Store
 
 log = logging.getLogger("holdfast.server")
-
-COOKIE = "holdfast"
 
 PREFIX = "hf_"
 """What every token of ours begins with, so that it is known for one wherever it turns up."""
@@ -55,8 +53,9 @@ class Caller(msgspec.Struct, frozen=True):
     principal: Principal
     door: str
     """`http` for programs, `web` for the page."""
-    secret: str | None = None
-    """What it showed, for looking again while a long answer is given; none where nothing is asked for."""
+    credential: str | None = None
+    """The hash of what it showed, or a JWT, for looking again while a long answer is given. None without
+    authentication."""
     expires_at: datetime | None = None
     """When that is no longer good."""
 
@@ -90,9 +89,12 @@ class Doorkeeper:
         *,
         jwt: JwtVerifier | None = None,
         everybody: Principal | None = None,
+        cookie: str = "holdfast",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """With `everybody`, whoever calls is that principal, and nothing is asked for."""
+        """With `everybody`, all callers are that principal, and nothing is asked for. `cookie` is the name of
+        the page's cookie."""
+        self.cookie = cookie
         self._store = store.as_system()
         self._jwt = jwt
         self._everybody = everybody
@@ -107,11 +109,9 @@ class Doorkeeper:
         if self._everybody is not None:
             return Caller(self._everybody, "http")
         if bearer is not None:
-            principal, expires_at = await self._known_by(bearer)
-            return Caller(principal, "http", bearer, expires_at)
+            return await self._caller("http", bearer if self._is_jwt(bearer) else token_hash(bearer))
         if cookie is not None:
-            principal, expires_at = await self._known_by(cookie)
-            return Caller(principal, "web", cookie, expires_at)
+            return await self._caller("web", cookie_hash(cookie))
         raise Unauthenticated(
             "This needs a token: send it as `Authorization: Bearer …`. The server's own is in server.json in "
             "its data directory; `holdfast token create` makes others."
@@ -119,7 +119,7 @@ class Doorkeeper:
 
     async def readmit(self, caller: Caller) -> None:
         """Make sure that a caller who was admitted would be again."""
-        if caller.secret is not None and (await self._known_by(caller.secret))[0] != caller.principal:
+        if caller.credential is not None and (await self._known_by(caller.credential))[0] != caller.principal:
             raise Unauthenticated("This token is somebody else's now.")
 
     async def still_admits(self, caller: Caller) -> bool:
@@ -129,20 +129,21 @@ class Doorkeeper:
             return False
         return True
 
+    async def _caller(self, door: str, credential: str) -> Caller:
+        principal, expires_at = await self._known_by(credential)
+        return Caller(principal, door, credential, expires_at)
+
     async def issue(
         self,
         principal: Principal,
         label: str,
         expires_at: datetime | None = None,
-        *,
-        parent_id: TokenId | None = None,
     ) -> tuple[Token, str]:
-        """A new token and its secret. With a parent, it is worthless once that was revoked."""
+        """A new token and its secret."""
         secret = PREFIX + secrets.token_urlsafe(32)
-        token = await self._store.add_token(
-            principal, token_hash(secret), label, expires_at=expires_at, parent_id=parent_id
-        )
-        return token, secret
+        return await self._store.add_token(
+            principal, token_hash(secret), label, expires_at=expires_at
+        ), secret
 
     async def revoke(self, store: Store, token_id: TokenId) -> Token:
         """Make a token of the view's organization worthless, here at once and elsewhere soon."""
@@ -157,19 +158,15 @@ class Doorkeeper:
 
     async def sign_out(self, caller: Caller) -> None:
         """Make what the caller showed worthless."""
-        if caller.secret is not None:
-            token = (await self._look_up(token_hash(caller.secret))).token
+        if caller.credential is not None:
+            token = (await self._look_up(caller.credential)).token
             await self.revoke(self._store.as_principal(caller.principal), token.id)
-
-    def sign_in_code(self, principal: Principal) -> str:
-        """A code that signs a browser in as `principal`, once."""
-        return self._new_code(_Code(principal, self._clock() + CODE_SECONDS))
 
     async def sign_in_code_of(self, caller: Caller) -> str:
         """A code that signs a browser in as the caller, for as long as what the caller showed is good."""
         code = _Code(caller.principal, self._clock() + CODE_SECONDS, expires_at=caller.expires_at)
-        if caller.secret is not None and not self._is_jwt(caller.secret):
-            token = (await self._look_up(token_hash(caller.secret))).token
+        if caller.credential is not None and not self._is_jwt(caller.credential):
+            token = (await self._look_up(caller.credential)).token
             code = msgspec.structs.replace(code, parent_id=token.parent_id or token.id)
         return self._new_code(code)
 
@@ -194,17 +191,29 @@ class Doorkeeper:
     async def _cookie(self, entry: _Code) -> str:
         longest = datetime.now(UTC) + timedelta(days=COOKIE_DAYS)
         expires_at = min(longest, entry.expires_at or longest)
-        _, secret = await self.issue(entry.principal, "browser", expires_at, parent_id=entry.parent_id)
+        secret = secrets.token_urlsafe(32)
+        try:
+            await self._store.add_token(
+                entry.principal,
+                cookie_hash(secret),
+                "browser",
+                expires_at=expires_at,
+                parent_id=entry.parent_id,
+            )
+        except Conflict:
+            raise Unauthenticated(
+                "The token that made this sign-in link was revoked; ask for a new link."
+            ) from None
         return secret
 
     def _is_jwt(self, secret: str) -> bool:
         return self._jwt is not None and secret.count(".") == 2
 
-    async def _known_by(self, secret: str) -> tuple[Principal, datetime | None]:
+    async def _known_by(self, credential: str) -> tuple[Principal, datetime | None]:
         """Who shows this, and until when it is good."""
-        if self._jwt is not None and self._is_jwt(secret):
-            return await self._jwt.verified(secret)
-        known = await self._look_up(token_hash(secret))
+        if self._jwt is not None and self._is_jwt(credential):
+            return await self._jwt.verified(credential)
+        known = await self._look_up(credential)
         token = known.token
         if token.revoked_at is not None:
             raise Unauthenticated(f"The token {token.label!r} was revoked; ask for a new one.")
@@ -237,3 +246,14 @@ class Doorkeeper:
 
 def token_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
+
+
+def cookie_hash(secret: str) -> str:
+    """Not the hash of a token with this secret: browsers show a cookie to every port of a host."""
+    return token_hash(f"cookie\0{secret}")
+
+
+def cookie_name(server: str, *, is_encrypted: bool) -> str:
+    """The name of a server's cookie, so that those of two ports of a host do not replace each other."""
+    prefix = "__Host-" if is_encrypted else ""
+    return f"{prefix}holdfast-{hashlib.sha256(server.encode()).hexdigest()[:12]}"

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.errors import AccessDenied, HoldfastError, SessionNotFound, StoreError
 from holdfast.model.ids import SessionId
 from holdfast.model.principal import LOCAL, Principal
-from holdfast.server.doorkeeper import COOKIE, Caller, Doorkeeper, Unauthenticated
+from holdfast.server.doorkeeper import Caller, Doorkeeper, Unauthenticated
 from holdfast.server.hub import Closing
 from holdfast.server.inbox import HiddenQuestionSet
 from holdfast.server.jwt import InvalidJwt
@@ -33,6 +33,12 @@ OPEN_UNDER = "/assets/"
 
 NOBODY = Principal(LOCAL.organization, "nobody")
 """In whose name the audit log keeps what strangers tried."""
+
+READING = frozenset({"GET", "HEAD"})
+
+OF_THE_PAGE = b"x-holdfast-page"
+"""A header that our page sends. A form of another page cannot send it, and a script of another page only with
+a permission (CORS) that this server never gives."""
 
 BODY_SECONDS = 30.0
 """How long the next piece of a body may take."""
@@ -193,7 +199,9 @@ class Gate:
         return named == self._public or named.partition("://")[2] == host.lower()
 
     async def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller:
-        caller = await self._doorkeeper.admit(_bearer(headers), _cookie(headers))
+        caller = await self._doorkeeper.admit(_bearer(headers), _cookie(headers, self._doorkeeper.cookie))
+        if caller.door == "web" and scope["method"] not in READING and OF_THE_PAGE not in headers:
+            raise CrossSite("What changes something is sent by our page, which sends `X-Holdfast-Page`, too.")
         self._requests.take(f"{caller.principal.organization}\0{caller.principal.user}")
         return caller
 
@@ -309,11 +317,11 @@ def _bearer(headers: dict[bytes, bytes]) -> str | None:
     return secret.strip() if kind.lower() == "bearer" else None
 
 
-def _cookie(headers: dict[bytes, bytes]) -> str | None:
+def _cookie(headers: dict[bytes, bytes], ours: str) -> str | None:
     """Ours, among those that whatever else is on this host has set: they may be of any form."""
     for each in headers.get(b"cookie", b"").decode("latin-1").split(";"):
         name, _, value = each.strip().partition("=")
-        if name == COOKIE:
+        if name == ours:
             return value.strip('"')
     return None
 

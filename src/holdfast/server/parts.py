@@ -18,7 +18,7 @@ from holdfast.mcp import question_door
 from holdfast.model.principal import LOCAL
 from holdfast.questions import open_box
 from holdfast.retrieval import Retrieval, open_retrieval
-from holdfast.server.doorkeeper import Doorkeeper
+from holdfast.server.doorkeeper import Doorkeeper, cookie_name
 from holdfast.server.hub import Hub
 from holdfast.server.inbox import Inbox
 from holdfast.server.jwt import JwtVerifier
@@ -60,7 +60,9 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
         metrics = Metrics()
         renderer = Renderer()
         hub = Hub(store, inbox, metrics.published)
-        doorkeeper = Doorkeeper(store, jwt=_jwt(settings.server), everybody=None if auth else LOCAL)
+        doorkeeper = Doorkeeper(
+            store, jwt=_jwt(settings.server), everybody=None if auth else LOCAL, cookie=_cookie(settings)
+        )
         recording = asyncio.create_task(inbox.record_others(store), name="holdfast-inbox")
         try:
             yield Parts(
@@ -82,6 +84,11 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
             await asyncio.wait([recording])
             renderer.close()
             await hub.close()
+
+
+def _cookie(settings: Settings) -> str:
+    public = settings.server.public_url
+    return cookie_name(public or str(settings.data_dir.resolve()), is_encrypted=settings.server.is_encrypted)
 
 
 def _jwt(settings: ServerSettings) -> JwtVerifier | None:

@@ -64,7 +64,10 @@ async def serve(settings: Settings, *, auth: bool = True, announce: Announce) ->
             token = await _own_token(settings, parts.doorkeeper)
             Presence(url, os.getpid(), token, store_name(settings.store_url)).write(settings.data_dir)
             reached = settings.server.public_url or url
-            sign_in = f"{reached}/sign-in?code={parts.doorkeeper.sign_in_code(LOCAL)}" if auth else None
+            sign_in = None
+            if auth:
+                owner = await parts.doorkeeper.admit(token, None)
+                sign_in = f"{reached}/sign-in?code={await parts.doorkeeper.sign_in_code_of(owner)}"
             max_connections = connections_among(raise_limit())
             server = _Server(
                 configured(parts, max_connections), parts, lambda: announce(Started(url, sign_in, parts))

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.errors import InvalidInput, NotFound, RevisionConflict
+from holdfast.errors import Conflict, InvalidInput, NotFound, RevisionConflict
 from holdfast.model.content import encode_json
 from holdfast.model.ids import CompactionId, RepoId, TokenId, id_bytes, id_text
 from holdfast.model.principal import Principal, PrincipalRole
@@ -210,11 +210,14 @@ async def add_token(
     )
     row = await tx.one("token_by_hash", token_hash)
     assert row is not None
-    return _token_from_row(row)
+    token = _token_from_row(row)
+    if token.revoked_at is not None:
+        raise Conflict("The token for which another one was to be made was revoked; sign in anew.")
+    return token
 
 
 async def find_token(tx: Transaction, token_hash: str) -> Token | None:
-    """The token with this hash, whatever its state: whether it still opens doors is the caller's question."""
+    """The token with this hash, whatever its state. It is revoked when the one it was given for is."""
     row = await tx.one("token_by_hash", token_hash)
     return _token_from_row(row) if row else None
 

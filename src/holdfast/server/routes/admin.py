@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from holdfast.model.ids import TokenId
 from holdfast.model.principal import Principal, PrincipalRole
 from holdfast.server import shapes
-from holdfast.server.doorkeeper import COOKIE, COOKIE_DAYS, Unauthenticated
+from holdfast.server.doorkeeper import COOKIE_DAYS, Unauthenticated
 from holdfast.server.routes.common import (
     COUNTING,
     UUID,
@@ -122,12 +122,12 @@ async def sign_in(wanted: Annotated[SignIn, QueryOf()], request: Request, parts:
     await parts.store.as_principal(principal).through("http").audit("sign_in", "done")
     response = RedirectResponse("/", status_code=303)
     response.set_cookie(
-        COOKIE,
+        parts.doorkeeper.cookie,
         secret,
         max_age=COOKIE_DAYS * 24 * 3600,
         httponly=True,
         samesite="strict",
-        secure=_is_encrypted(request, parts.settings.server.public_url),
+        secure=parts.settings.server.is_encrypted,
     )
     return response
 
@@ -139,11 +139,10 @@ async def sign_out(parts: PartsOf, caller: CallerOf) -> Response:
         await parts.doorkeeper.sign_out(caller)
     who = caller.principal
     response = rendered(shapes.Me(organization=who.organization, user=who.user, role=who.role))
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(
+        parts.doorkeeper.cookie,
+        httponly=True,
+        samesite="strict",
+        secure=parts.settings.server.is_encrypted,
+    )
     return response
-
-
-def _is_encrypted(request: Request, public_url: str | None) -> bool:
-    """Whether the browser's way to here is: through the proxy that the public address is of."""
-    host = request.headers.get("host", "")
-    return public_url is not None and public_url.lower() == f"https://{host.lower()}"

@@ -63,7 +63,9 @@ INSERT INTO tokens (id, hash, organization, username, role, label, created_at, e
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: token_by_hash
-SELECT {{token_columns}} FROM tokens WHERE hash = $1
+SELECT t.id, t.organization, t.username, t.role, t.label, t.created_at, t.last_used_at, t.expires_at,
+    coalesce(t.revoked_at, parent.revoked_at), t.parent_id
+FROM tokens AS t LEFT JOIN tokens AS parent ON parent.id = t.parent_id WHERE t.hash = $1
 
 -- name: touch_token
 UPDATE tokens SET last_used_at = $1 WHERE id = $2

@@ -33,7 +33,7 @@ const DOING = 600 * SECOND; // an agent is started, or a model is asked
 async function request(method, path, body, headers = {}) {
   const isReading = method === "GET";
   const limit = AbortSignal.timeout(isReading ? READING : DOING);
-  const options = { method, headers: { ...headers }, signal: limit };
+  const options = { method, headers: { "X-Holdfast-Page": "1", ...headers }, signal: limit };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
