@@ -71,8 +71,23 @@ async def test_nobody_else_waits_while_markdown_is_rendered(org: Organization, s
         ]
         for path in ("/api/questions", f"/api/sessions/{session.id}") * 5:
             assert (await org.ada.get(path)).is_success
-        assert not any(each.done() for each in rendering)
+        assert not all(each.done() for each in rendering)
         for each in rendering:
+            each.cancel()
+
+
+@pytest.mark.req("SEC-19")
+async def test_a_text_that_takes_long_stays_plain_and_callers_take_turns(org: Organization) -> None:
+    slow = {"texts": ["![" * 24_000, "**a**"]}
+    async with org.ada.client() as ada, asyncio.TaskGroup() as group:
+        asked = [group.create_task(ada.post("/api/markdown", json=slow)) for _ in range(20)]
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        plain, short = decoded(done.pop().result(), shapes.RenderedTexts).html
+        assert (plain[:10], short) == ("<pre>![![!", "<p><strong>a</strong></p>\n")
+        answer = await org.bob.post("/api/markdown", {"texts": ["**b**"]})
+        assert decoded(answer, shapes.RenderedTexts).html == ("<p><strong>b</strong></p>\n",)
+        assert not all(each.done() for each in asked)
+        for each in asked:
             each.cancel()
 
 

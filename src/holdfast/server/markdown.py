@@ -5,14 +5,17 @@ page's policy forbids inline styles), pictures become links since the page loads
 elsewhere, and what comes out is sanitised once more by a parser that knows how browsers read HTML.
 Links lead elsewhere: a path is one of the agent's repository, and nothing that this server serves.
 
-The parser's time grows faster than its text (ten seconds for 80 KB of `![`), so long texts stay plain,
-and one thread does all of it: whatever is to be rendered, nothing else in the server waits for it.
+The parser's time grows faster than its text (ten seconds for 80 KB of `![`). So texts that are long or take long stay
+plain, one thread does all of it, and callers take turns: nobody waits for what somebody else sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -22,6 +25,8 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
+from markdown_it.ruler import StateBase
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
@@ -30,11 +35,16 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from holdfast.model.principal import Principal
+
 MAX_RENDERED = 50_000
-"""Characters of a text that is rendered: a second's work at worst, for which a server that stops may wait."""
+"""Characters of a text that is rendered."""
 
 MAX_TOGETHER = 250_000
 """Characters that are rendered for one request; what goes beyond is shown plain."""
+
+TEXT_SECONDS, REQUEST_SECONDS = 0.5, 1.0
+"""How long the processor may work on a text, and on those of a request. What takes longer is shown plain."""
 
 _TAGS = frozenset(
     {
@@ -48,25 +58,70 @@ _ELSEWHERE = re.compile(rf"({'|'.join(sorted(_SCHEMES))}):", re.IGNORECASE)
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
+class TookTooLong(Exception):
+    """Ends the parser's work on a text."""
+
+
+class _Allowance:
+    """How long the texts of one request may be, and how long they may take."""
+
+    def __init__(self) -> None:
+        self.characters = MAX_TOGETHER
+        self.seconds = REQUEST_SECONDS
+
+    def html_of(self, text: str) -> str:
+        if len(text) > min(self.characters, MAX_RENDERED) or self.seconds <= 0:
+            return plain_html(text)
+        self.characters -= len(text)
+        begun = time.thread_time()
+        try:
+            return rendered_html(text, until=begun + min(self.seconds, TEXT_SECONDS))
+        except TookTooLong:
+            return plain_html(text)
+        finally:
+            self.seconds -= time.thread_time() - begun
+
+
 class Renderer:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-markdown")
+        self._waiting: dict[Principal, deque[tuple[asyncio.Future[str], _Allowance, str]]] = {}
+        """The texts of each caller. The callers take turns, a text each."""
+        self._working: asyncio.Task[None] | None = None
 
-    async def render(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """The HTML of Markdown texts, in the same order; of long ones, their plain text."""
+    async def render(self, texts: Sequence[str], caller: Principal) -> tuple[str, ...]:
+        """The HTML of Markdown texts, in the same order; of those that take too long, their plain text."""
         loop = asyncio.get_running_loop()
-        left = MAX_TOGETHER
-        jobs = []
-        for text in texts:
-            fits = len(text) <= min(left, MAX_RENDERED)
-            left -= len(text) if fits else 0
-            # Each is work of its own, so that texts of several callers take turns.
-            jobs.append(loop.run_in_executor(self._thread, rendered_html if fits else plain_html, text))
-        return tuple(await asyncio.gather(*jobs))
+        allowance = _Allowance()
+        futures = [loop.create_future() for _ in texts]
+        line = self._waiting.setdefault(caller, deque())
+        line.extend((future, allowance, text) for future, text in zip(futures, texts, strict=True))
+        if self._working is None:
+            self._working = loop.create_task(self._work(), name="holdfast-markdown")
+        return tuple(await asyncio.gather(*futures))
 
     def close(self) -> None:
         """Begin nothing more, and wait for nothing."""
+        if self._working is not None:
+            self._working.cancel()
+        for line in self._waiting.values():
+            for future, _, _ in line:
+                future.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            caller = next(iter(self._waiting))
+            line = self._waiting.pop(caller)
+            if line:
+                future, allowance, text = line.popleft()
+                self._waiting[caller] = line
+                if not future.cancelled():
+                    html = await loop.run_in_executor(self._thread, allowance.html_of, text)
+                    if not future.cancelled():
+                        future.set_result(html)
+        self._working = None
 
 
 def plain_html(text: str) -> str:
@@ -74,10 +129,10 @@ def plain_html(text: str) -> str:
     return f"<pre>{escapeHtml(text)}</pre>\n"
 
 
-def rendered_html(text: str) -> str:
-    """The HTML of a Markdown text."""
+def rendered_html(text: str, *, until: float = math.inf) -> str:
+    """The HTML of a Markdown text. Raises `TookTooLong` when this thread has worked until then."""
     return nh3.clean(
-        _parser().render(text),
+        _parser().render(text, {"until": until}),
         tags=set(_TAGS),
         attributes=_ATTRIBUTES,
         url_schemes=_SCHEMES,
@@ -95,11 +150,26 @@ def _parser() -> MarkdownIt:
     parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
     for scheme in ("ftp:", "//"):
         parser.linkify.add(scheme, None)
+    parser.block.ruler.before(
+        "table", "time", _check_block, {"alt": ["paragraph", "reference", "blockquote"]}
+    )
+    parser.inline.ruler.before("text", "time", _check_inline)
     parser.core.ruler.push("boxes", _tick_boxes)
     parser.core.ruler.push("paths", _show_paths)
     parser.add_render_rule("image", _picture_as_link)
     parser.add_render_rule("link_open", _link_elsewhere)
     return parser
+
+
+def _check_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A rule that fits nothing, and is asked at every step."""
+    return _check_inline(state, silent)
+
+
+def _check_inline(state: StateBase, silent: bool) -> bool:
+    if time.thread_time() > state.env["until"]:
+        raise TookTooLong
+    return False
 
 
 def _highlighted(code: str, language: str, _: str) -> str:

@@ -14,6 +14,7 @@ from holdfast.server.export import Format, exported
 from holdfast.server.routes.common import (
     EVERYWHERE,
     Body,
+    CallerOf,
     PartsOf,
     Query,
     SessionPath,
@@ -56,9 +57,9 @@ def _documents() -> dict[int | str, dict[str, Any]]:
 
 
 @router.post("/markdown", responses=answers(shapes.RenderedTexts))
-async def render_markdown(body: Texts, request: Request, parts: PartsOf) -> Response:
-    """Markdown texts as HTML that is safe to show, in the same order. Long ones are shown as they are."""
-    html = await while_listening(request.receive, parts.renderer.render(body.texts))
+async def render_markdown(body: Texts, request: Request, parts: PartsOf, caller: CallerOf) -> Response:
+    """Markdown texts as HTML that is safe to show, in the same order. What is long, or takes long, is shown as it is."""
+    html = await while_listening(request.receive, parts.renderer.render(body.texts, caller.principal))
     return rendered(shapes.RenderedTexts(html=html))
 
 
