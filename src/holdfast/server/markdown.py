@@ -5,8 +5,8 @@ page's policy forbids inline styles), pictures become links since the page loads
 elsewhere, and what comes out is sanitised once more by a parser that knows how browsers read HTML.
 Links lead elsewhere: a path is one of the agent's repository, and nothing that this server serves.
 
-The parser's time grows faster than its text (ten seconds for 80 KB of `![`). So texts that are long or take long stay
-plain, one thread does all of it, and callers take turns: nobody waits for what somebody else sent.
+The parser's time grows faster than its text (ten seconds for 80 KB of `![`). So texts that are long or take
+long stay plain, one thread does all of it, and callers take turns: nobody waits for what somebody else sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
-from markdown_it.ruler import StateBase
+from markdown_it.ruler import RuleOptionsType, StateBase
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
@@ -150,9 +150,8 @@ def _parser() -> MarkdownIt:
     parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
     for scheme in ("ftp:", "//"):
         parser.linkify.add(scheme, None)
-    parser.block.ruler.before(
-        "table", "time", _check_block, {"alt": ["paragraph", "reference", "blockquote"]}
-    )
+    everywhere: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote"]}
+    parser.block.ruler.before("table", "time", _check_block, everywhere)
     parser.inline.ruler.before("text", "time", _check_inline)
     parser.core.ruler.push("boxes", _tick_boxes)
     parser.core.ruler.push("paths", _show_paths)

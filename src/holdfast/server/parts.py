@@ -19,6 +19,7 @@ from holdfast.model.principal import LOCAL
 from holdfast.questions import open_box
 from holdfast.retrieval import Retrieval, open_retrieval
 from holdfast.server.doorkeeper import Doorkeeper, cookie_name
+from holdfast.server.files import ENOUGH
 from holdfast.server.hub import Hub
 from holdfast.server.inbox import Inbox
 from holdfast.server.jwt import JwtVerifier
@@ -46,7 +47,10 @@ class Parts:
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[Parts]:
+async def open_parts(
+    settings: Settings, *, auth: bool = True, connections: int = ENOUGH
+) -> AsyncIterator[Parts]:
+    """Everything that serves so many connections at most."""
     counter = default_counter()
     blobs = open_blobs(settings.blobs_url)
     box = open_box(settings.questions)
@@ -74,7 +78,7 @@ async def open_parts(settings: Settings, *, auth: bool = True) -> AsyncIterator[
                 supervisor=supervisor,
                 inbox=inbox,
                 hub=hub,
-                feeds=Feeds(hub, inbox, doorkeeper),
+                feeds=Feeds(hub, inbox, doorkeeper, places=connections // 2),
                 doorkeeper=doorkeeper,
                 renderer=renderer,
                 metrics=metrics,

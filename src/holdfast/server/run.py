@@ -60,7 +60,8 @@ async def serve(settings: Settings, *, auth: bool = True, announce: Announce) ->
         _listening(settings.server.host, settings.server.port) as listener,
     ):
         url = _url(settings.server.host, listener.getsockname()[1])
-        async with open_parts(settings, auth=auth) as parts:
+        max_connections = connections_among(raise_limit())
+        async with open_parts(settings, auth=auth, connections=max_connections) as parts:
             token = await _own_token(settings, parts.doorkeeper)
             Presence(url, os.getpid(), token, store_name(settings.store_url)).write(settings.data_dir)
             reached = settings.server.public_url or url
@@ -68,7 +69,6 @@ async def serve(settings: Settings, *, auth: bool = True, announce: Announce) ->
             if auth:
                 owner = await parts.doorkeeper.admit(token, None)
                 sign_in = f"{reached}/sign-in?code={await parts.doorkeeper.sign_in_code_of(owner)}"
-            max_connections = connections_among(raise_limit())
             server = _Server(
                 configured(parts, max_connections), parts, lambda: announce(Started(url, sign_in, parts))
             )

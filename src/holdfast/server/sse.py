@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine, Iterator
-from contextlib import aclosing, suppress
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import AccessDenied, HoldfastError, NotFound, SessionNotFound
 from holdfast.model.ids import SessionId
+from holdfast.model.principal import Principal
 from holdfast.model.session import Session
 from holdfast.server.doorkeeper import Caller, Doorkeeper
 from holdfast.server.hub import Channel, Hub, listing_frame, questions_frame, session_frame
@@ -51,14 +53,20 @@ class EventStream(Response):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+    def __init__(
+        self, events: AsyncGenerator[bytes, None], place: AbstractContextManager[object] | None = None
+    ) -> None:
+        """`place` is left when the client does not listen any more."""
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._events = events
+        self._place = place or nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        with suppress(ClientDisconnect):
+        with self._place, suppress(ClientDisconnect):
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
             await while_listening(receive, self._send_all(send))
 
     async def _send_all(self, send: Send) -> None:
@@ -73,6 +81,18 @@ def _parts(piece: bytes) -> Iterator[bytes]:
     """A connection keeps a copy of what it has not sent yet, so it is not given a long piece at once."""
     for begin in range(0, len(piece), PIECE_BYTES):
         yield piece[begin : begin + PIECE_BYTES]
+
+
+class TooManyListeners(HoldfastError):
+    """The connections that this user would take are needed by others."""
+
+    code = "too_many_listeners"
+    status = 429
+    retriable = True
+    retry_after = 1
+
+    def __init__(self, places: int) -> None:
+        super().__init__(f"You listen {places} times already; close some, or follow everything on one.")
 
 
 class _Place:
@@ -90,10 +110,25 @@ class _Place:
 class Feeds:
     """What a listener is sent: first what it missed, then what happens."""
 
-    def __init__(self, hub: Hub, inbox: Inbox, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, hub: Hub, inbox: Inbox, doorkeeper: Doorkeeper, *, places: int) -> None:
+        """One user listens at most so many times at once."""
         self._hub = hub
         self._inbox = inbox
         self._doorkeeper = doorkeeper
+        self._places = places
+        self._listening: Counter[Principal] = Counter()
+
+    @contextmanager
+    def place(self, caller: Caller) -> Iterator[None]:
+        """One of the places of a user who listens; `TooManyListeners` when all are taken."""
+        if self._listening[caller.principal] >= self._places:
+            raise TooManyListeners(self._places)
+        self._listening[caller.principal] += 1
+        try:
+            yield
+        finally:
+            self._listening[caller.principal] -= 1
+            self._listening += Counter()  # forget those who are gone
 
     async def session(
         self, view: Store, caller: Caller, session: Session, since: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
@@ -93,11 +94,13 @@ async def follow_session(
     since = _since(wanted, last_event_id) or 0
     if since > session.rev:
         raise RevisionAhead(since, session.rev)
-    if wanted.wait is not None:
-        waiting = parts.feeds.wait_for_session(view, caller, session, since, wanted.wait)
-        changes = await while_listening(request.receive, waiting)
-        return rendered(shapes.Changes.of(changes))
-    return EventStream(parts.feeds.session(view, caller, session, since))
+    with ExitStack() as place:
+        place.enter_context(parts.feeds.place(caller))
+        if wanted.wait is not None:
+            waiting = parts.feeds.wait_for_session(view, caller, session, since, wanted.wait)
+            changes = await while_listening(request.receive, waiting)
+            return rendered(shapes.Changes.of(changes))
+        return EventStream(parts.feeds.session(view, caller, session, since), place.pop_all())
 
 
 @router.get("/api/events", responses=_described(shapes.ChangedEverything))
@@ -119,11 +122,13 @@ async def follow_everything(
     position = await view.position()
     if since is not None and since > position:
         raise RevisionAhead(since, position)
-    if wanted.wait is not None:
-        known = position if since is None else since
-        waiting = parts.feeds.wait_for_everything(view, caller, known, wanted.questions_mark, wanted.wait)
-        return rendered(await while_listening(request.receive, waiting))
-    return EventStream(parts.feeds.listing(view, caller, since))
+    with ExitStack() as place:
+        place.enter_context(parts.feeds.place(caller))
+        if wanted.wait is not None:
+            known = position if since is None else since
+            waiting = parts.feeds.wait_for_everything(view, caller, known, wanted.questions_mark, wanted.wait)
+            return rendered(await while_listening(request.receive, waiting))
+        return EventStream(parts.feeds.listing(view, caller, since), place.pop_all())
 
 
 def _since(wanted: Since, last_event_id: str) -> int | None:

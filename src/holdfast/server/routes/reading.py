@@ -58,7 +58,7 @@ def _documents() -> dict[int | str, dict[str, Any]]:
 
 @router.post("/markdown", responses=answers(shapes.RenderedTexts))
 async def render_markdown(body: Texts, request: Request, parts: PartsOf, caller: CallerOf) -> Response:
-    """Markdown texts as HTML that is safe to show, in the same order. What is long, or takes long, is shown as it is."""
+    """Markdown texts as HTML that is safe to show, in the same order. Those that take long stay plain."""
     html = await while_listening(request.receive, parts.renderer.render(body.texts, caller.principal))
     return rendered(shapes.RenderedTexts(html=html))
 
