@@ -20,15 +20,21 @@ SECONDS = 10.0
 READING = frozenset({"check-ignore", "config", "init", "log", "ls-files", "rev-parse", "symbolic-ref"})
 """Subcommands that run no program of a repository's, with the settings below."""
 
+PERSON = ("HOME", "XDG_CONFIG_HOME")
+
 STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
 
 
-def output(path: Path, *arguments: str, seconds: float = SECONDS) -> bytes | None:
-    """What git prints when it is run at `path`; None when it fails, or takes too long."""
+def output(path: Path, *arguments: str, seconds: float = SECONDS, as_person: bool = False) -> bytes | None:
+    """What git prints when it is run at `path`; None when it fails, or takes too long.
+
+    `as_person`, it reads the settings in the person's home, too.
+    """
     subcommand = next((argument for argument in arguments if not argument.startswith("-")), "")
     if subcommand not in READING:
         raise ValueError(f"git {subcommand} may run programs that the repository names")
-    return _run(path, arguments, {}, seconds)
+    home = {name: os.environ[name] for name in PERSON if name in os.environ} if as_person else {}
+    return _run(path, arguments, home, seconds)
 
 
 def said(path: Path, *arguments: str) -> str | None:

@@ -163,6 +163,16 @@ ATTACKS: dict[str, Attack] = {
     "the directory of attributes": Attack(Guard.GIT, moves("'.git/info'")),
     "the directory of an included file": Attack(Guard.GIT, moves("'tools'")),
     "the directory of its hooks, above": Attack(Guard.GIT, moves("'team'")),
+    "the directory of references": Attack(Guard.GIT, moves("'.git/refs'")),
+    "the directory of objects": Attack(Guard.GIT, moves("'.git/objects'")),
+    "a new submodule": Attack(Guard.GIT, "os.makedirs('.git/modules/new/hooks'); won = True"),
+    "a new working tree": Attack(Guard.GIT, "os.makedirs('.git/worktrees/new'); won = True"),
+    "what leads to a submodule": Attack(Guard.GIT, writes("'sub/.git'")),
+    "another submodule in its place": Attack(Guard.GIT, moves("'sub'")),
+    "what leads to a working tree": Attack(Guard.GIT, writes("'trees/inside/.git'")),
+    "a hook of a working tree": Attack(
+        Guard.GIT, "os.makedirs('trees/inside/team/hooks'); os.rmdir('trees/inside/team/hooks'); won = True"
+    ),
     # Its own configuration
     "its settings": Attack(Guard.CONFIGURATION, writes("home + '/.codex/config.toml'")),
     "its settings, replaced": Attack(

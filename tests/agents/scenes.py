@@ -64,6 +64,10 @@ class Scene:
         (module / "hooks").mkdir(parents=True)
         (module / "HEAD").write_text("ref: refs/heads/main\n")
         (module / "config").write_text("[core]\n")
+        git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+        (root / "sub").mkdir()
+        (root / "sub" / ".git").write_text("gitdir: ../.git/modules/a/b\n")
+        git(root, "worktree", "add", "--quiet", "-b", "inside", str(root / "trees" / "inside"))
         git(root, "worktree", "add", "--quiet", "-b", "linked", str(self.directory / "work" / "linked"))
 
     async def open(self, repository: Path | None = None, **changes: Any) -> Sandbox:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.sandbox import Access, Guard, Kind, SandboxRefused, Wanted, kinds
+from holdfast.agents.catalogue import AgentEntry
+from holdfast.agents.sandbox import Access, Guard, Kind, SandboxRefused, Wanted, kinds, machine
 from holdfast.agents.sandbox.kinds import Tools
 from holdfast.agents.sandbox.proxy import _addresses
 from holdfast.agents.sandbox.sandbox import Sandboxes
 from holdfast.agents.session_files import kept
 from holdfast.agents.supervisor import StartFailed
+from holdfast.agents.workspace import Workspace
+from holdfast.errors import InvalidInput
 from tests.agents.scenes import CONFINING, SECRET, Scene
 from tests.agents.worlds import World, git, repository, working
 from tests.waiting import until
@@ -43,7 +46,7 @@ async def test_a_linked_working_tree_and_a_git_directory_elsewhere_are_worked_in
     linked, apart = scene.directory / "work" / "linked", scene.directory / "work" / "apart"
     git(scene.repository, "worktree", "add", "--quiet", "-b", "linked", str(linked))
     git(scene.directory, "init", "--quiet", f"--separate-git-dir={scene.directory / 'elsewhere'}", str(apart))
-    with pytest.raises(SandboxRefused, match=r"run `git -C .*/apart config core.worktree .*/apart`"):
+    with pytest.raises(SandboxRefused, match=r"set core.worktree in its settings"):
         await scene.open(apart)
     git(apart, "config", "core.worktree", str(apart))
     for tree in (linked, apart):
@@ -89,7 +92,133 @@ async def test_a_pipe_in_the_place_of_a_stand_in_keeps_nobody_waiting(scene: Sce
     assert stand_in.is_fifo()
 
 
+@pytest.mark.parametrize("hooks", [".husky/_", "tools/git/hooks"])
+@pytest.mark.req("SEC-04")
+async def test_hooks_that_the_settings_name_are_not_made_or_changed(scene: Scene, hooks: str) -> None:
+    """husky runs what lies beside `_`."""
+    git(scene.repository, "config", "core.hooksPath", hooks)
+    sandbox = await scene.open()
+    script = f"mkdir -p {hooks}; echo evil > {hooks}/pre-commit; echo evil > {hooks}/../pre-commit"
+    scene.run(sandbox, "sh", "-c", script)
+    await sandbox.close()
+    left = [path for path in scene.repository.rglob("*") if path.name == "pre-commit"]
+    assert left == []
+    assert not (scene.repository / hooks).exists()
+
+
+@pytest.mark.req("SEC-04")
+async def test_hooks_that_the_persons_own_settings_name_are_guarded_in_each_repository(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(scene.home))
+    (scene.home / ".gitconfig").write_text("[core]\n\thooksPath = team-hooks\n")
+    sandbox = await scene.open()
+    ended = scene.run(sandbox, "sh", "-c", "echo evil > team-hooks/pre-commit")
+    await sandbox.close()
+    assert ended.returncode != 0
+    assert not (scene.repository / "team-hooks").exists()
+
+
+@pytest.mark.req("SEC-02", "SEC-04")
+async def test_a_shared_git_directory_is_where_it_belongs_or_nowhere(scene: Scene) -> None:
+    linked = scene.directory / "work" / "linked"
+    git(scene.repository, "worktree", "add", "--quiet", "-b", "linked", str(linked))
+    other = repository(scene.directory / "work" / "private")
+    (scene.repository / ".git" / "worktrees" / "linked" / "commondir").write_text(f"{other / '.git'}\n")
+    with pytest.raises(SandboxRefused, match=r"commondir leads to .*/private/\.git"):
+        await scene.open(linked)
+
+
+async def test_a_working_tree_that_an_agent_does_not_see_is_not_pruned(scene: Scene) -> None:
+    git(
+        scene.repository,
+        "worktree",
+        "add",
+        "--quiet",
+        "-b",
+        "linked",
+        str(scene.directory / "work" / "linked"),
+    )
+    sandbox = await scene.open()
+    scene.run(sandbox, "git", "worktree", "prune")
+    await sandbox.close()
+    git(scene.directory / "work" / "linked", "status")
+
+
+async def test_a_git_directory_that_an_agent_spoils_is_named(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """git would look for another one, and take a working tree that looks like one."""
+    sandbox = await scene.open()
+    scene.run(sandbox, "sh", "-c", "echo spoilt > .git/HEAD")
+    await sandbox.close()
+    assert f"an agent spoilt {scene.repository}/.git" in caplog.text
+
+
+async def test_sandboxes_of_a_repository_and_of_its_submodule_share_stand_ins(scene: Scene) -> None:
+    module = scene.directory / "work" / "module"
+    repository(module)
+    git(
+        scene.repository,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "--quiet",
+        str(module),
+        "sub",
+    )
+    outer, inner = await scene.open(), await scene.open(scene.repository / "sub")
+    await outer.close()
+    stand_in = scene.repository / ".git" / "modules" / "sub" / "commondir"
+    assert stand_in.exists()
+    start = inner.start_of(["sh", "-c", f"echo evil > {stand_in}"], scene.repository / "sub")
+    ended = subprocess.run(start.line, env=start.environment, cwd=scene.repository / "sub", check=False)
+    await inner.close()
+    assert ended.returncode != 0
+    assert not stand_in.exists()
+
+
+async def test_files_of_a_repository_that_only_its_owner_may_read_are_seen(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that lies in a directory of the system, whose private files are hidden."""
+    monkeypatch.setattr(machine, "FOR_FEW", {scene.directory / "work": 3})
+    machine._for_few.cache_clear()
+    (scene.repository / "private").write_text("mine\n")
+    (scene.repository / "private").chmod(0o600)
+    sandbox = await scene.open()
+    machine._for_few.cache_clear()
+    ended = scene.run(sandbox, "cat", "private")
+    await sandbox.close()
+    assert ended.stdout == "mine\n"
+
+
 # Homes
+
+
+@pytest.mark.req("SEC-02")
+async def test_settings_that_are_linked_into_the_repository_are_only_read_there_too(scene: Scene) -> None:
+    """As those that somebody keeps in a repository of dotfiles, and works on it."""
+    for name in (".codex/config.toml", ".gitconfig"):
+        kept = scene.repository / name.replace("/", "_")
+        kept.write_text("mine\n")
+        (scene.home / name).unlink(missing_ok=True)
+        (scene.home / name).symlink_to(kept)
+    sandbox = await scene.open()
+    script = "for each in .codex_config.toml .gitconfig; do echo evil > $each; done"
+    scene.run(sandbox, "sh", "-c", script)
+    await sandbox.close()
+    assert (scene.repository / ".codex_config.toml").read_text() == "mine\n"
+    assert (scene.repository / ".gitconfig").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "~/.mine", "", "."])
+def test_configuration_is_named_below_a_home(name: str) -> None:
+    with pytest.raises(ValueError, match="no path below a home"):
+        AgentEntry(command="a", configuration=(name,))
+    with pytest.raises(ValueError, match="no path below a home"):
+        AgentEntry(command="a", credentials=(name,))
 
 
 @pytest.mark.req("SEC-07")
@@ -239,6 +368,20 @@ async def test_what_an_agent_may_not_write_itself_a_person_decides(world: World)
         await world.box.reject(question.id, "no", by="person", door="test")
         await asked
     assert not (world.repository / "team" / "hooks" / "pre-commit").exists()
+
+
+def test_a_path_that_leads_elsewhere_after_it_was_judged_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "a").symlink_to("plain")
+    workspace = Workspace(tmp_path)
+    judged = workspace.confined("a/x")
+    (tmp_path / "a").unlink()
+    (tmp_path / "a").symlink_to("hooks")
+    with pytest.raises(InvalidInput, match="leads elsewhere now"):
+        workspace.write_text("a/x", "evil", judged=judged)
+    with pytest.raises(InvalidInput, match="leads elsewhere now"):
+        workspace.read_text("a/x", judged=judged)
 
 
 async def test_what_an_agent_may_do_with_a_file_is_what_its_sandbox_says(scene: Scene) -> None:

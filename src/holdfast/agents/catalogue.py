@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.agents.permissions import Decision, Policy, Rule
 from holdfast.agents.sandbox import Wanted
+from holdfast.agents.sandbox.home import is_below
 from holdfast.compaction.policy import CompactionPolicy
 from holdfast.errors import HoldfastError, InvalidInput, NotFound
 
@@ -92,6 +93,14 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How a person gets it."""
     compaction: CompactionPolicy | None = None
     """When and how what a model is shown of its sessions is shortened."""
+
+    def __post_init__(self) -> None:
+        for name in (*self.configuration, *self.credentials):
+            if not is_below(name):
+                raise ValueError(
+                    f"{name!r} is no path below a home, such as `.mine/settings.json`; for others there are "
+                    "`sees` and `writes`"
+                )
 
     @property
     def policy(self) -> Policy:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -76,17 +77,19 @@ class Services:
                 return await self.asking.elicitation(params)
             case "fs/read_text_file":
                 read = _read(params)
-                if await asyncio.to_thread(self._access, read.path) is Access.HIDDEN:
+                real = await asyncio.to_thread(self._workspace.confined, read.path)
+                if self._sandbox.access(real) is Access.HIDDEN:
                     raise InvalidInput(f"{read.path} is not for agents to see.")
                 text = await asyncio.to_thread(
-                    self._workspace.read_text, read.path, line=read.line, limit=read.limit
+                    self._workspace.read_text, read.path, line=read.line, limit=read.limit, judged=real
                 )
                 return {"content": text}
             case "fs/write_text_file":
                 write = _write(params)
-                if await asyncio.to_thread(self._is_guarded, write.path):
+                real = await asyncio.to_thread(self._workspace.confined, write.path)
+                if self._is_guarded(real):
                     await self.asking.write(write.path, write.content)
-                await asyncio.to_thread(self._workspace.write_text, write.path, write.content)
+                await asyncio.to_thread(self._workspace.write_text, write.path, write.content, judged=real)
                 return {}
             case "terminal/create":
                 new = _create(params)
@@ -112,12 +115,9 @@ class Services:
                 return {}
         raise Refusal(UNKNOWN_METHOD, f"{method} is not known here.")
 
-    def _is_guarded(self, path: str) -> bool:
-        return self._workspace.is_of_git(path) or self._access(path) is not Access.WRITE
-
-    def _access(self, path: str) -> Access:
-        """What the agent may do with a file by itself."""
-        return self._sandbox.access(self._workspace.confined(path))
+    def _is_guarded(self, real: Path) -> bool:
+        """Whether the agent may not write a file by itself."""
+        return self._workspace.is_of_git(str(real)) or self._sandbox.access(real) is not Access.WRITE
 
     async def _output(self, terminal_id: str) -> dict[str, Any]:
         """What a command has written so far, once it is recorded."""

@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 
 log = logging.getLogger("holdfast.agents")
 
-MAX_FILES = 8
+MAX_FILES, MAX_BYTES = 8, 256 * 1024 * 1024
 
 
 @asynccontextmanager
@@ -42,7 +42,7 @@ def _read(home: Path, patterns: Sequence[str], agent_session: str) -> Mapping[st
     copies = {}
     for path in islice(found, MAX_FILES):
         try:
-            copies[str(path)] = workspace.read_bytes(str(path))
+            copies[str(path)] = workspace.read_bytes(str(path), most=MAX_BYTES)
         except HoldfastError as error:
             log.warning("a file of agent session %s is not kept: %s", agent_session, error)
     return copies
@@ -51,6 +51,6 @@ def _read(home: Path, patterns: Sequence[str], agent_session: str) -> Mapping[st
 def _restore(home: Path, copies: Mapping[str, bytes]) -> None:
     for path, content in copies.items():
         try:
-            Workspace(home).write_text(path, content.decode(errors="surrogateescape"))
+            Workspace(home).write_bytes(path, content)
         except HoldfastError as error:
             log.warning("a file of an agent is not put back: %s", error)

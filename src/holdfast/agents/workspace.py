@@ -50,36 +50,42 @@ class Workspace:
         parts = self.confined(path).relative_to(self.root).parts
         return any(part.casefold() in GIT_NAMES for part in parts)
 
-    def read_text(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
+    def read_text(
+        self, path: str, *, line: int | None = None, limit: int | None = None, judged: Path | None = None
+    ) -> str:
         """The text of a file: all of it, or `limit` lines from `line`, counted from 1."""
-        text = self.read_bytes(path).decode(errors="replace")
+        text = self.read_bytes(path, judged=judged).decode(errors="replace")
         if line is None and limit is None:
             return text
         lines = text.splitlines(keepends=True)
         first = max((line or 1) - 1, 0)
         return "".join(lines[first : None if limit is None else first + max(limit, 0)])
 
-    def read_bytes(self, path: str) -> bytes:
-        real = self.confined(path)
+    def read_bytes(self, path: str, *, most: int = MAX_FILE, judged: Path | None = None) -> bytes:
+        """What a file holds. `judged` is the real path that was allowed: no other one is read."""
+        real = self._as_judged(path, judged)
         try:
             with os.fdopen(self._open(real, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise InvalidInput(f"{path} is not a file.")
-                if status.st_size > MAX_FILE:
-                    raise InvalidInput(f"{path} has {status.st_size:,} bytes; at most {MAX_FILE:,} are read.")
+                if status.st_size > most:
+                    raise InvalidInput(f"{path} has {status.st_size:,} bytes; at most {most:,} are read.")
                 return file.read()
         except FileNotFoundError:
             raise NotFound(f"There is no file {path}.") from None
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from None
 
-    def write_text(self, path: str, content: str) -> None:
-        """Replace a file as a whole; a reader sees the old text or the new one."""
+    def write_text(self, path: str, content: str, *, judged: Path | None = None) -> None:
         data = content.encode(errors="surrogateescape")
         if len(data) > MAX_FILE:
             raise InvalidInput(f"{path} would have {len(data):,} bytes; at most {MAX_FILE:,} are written.")
-        real = self.confined(path)
+        self.write_bytes(path, data, judged=judged)
+
+    def write_bytes(self, path: str, data: bytes, *, judged: Path | None = None) -> None:
+        """Replace a file as a whole; a reader sees the old content or the new one."""
+        real = self._as_judged(path, judged)
         if real == self.root:
             raise InvalidInput(f"{path} is a directory.")
         try:
@@ -111,6 +117,12 @@ class Workspace:
             for directory in (here, there):
                 if directory is not None:
                     os.close(directory)
+
+    def _as_judged(self, path: str, judged: Path | None) -> Path:
+        real = self.confined(path)
+        if judged is not None and real != judged:
+            raise InvalidInput(f"{path} leads elsewhere now; ask again.")
+        return real
 
     def _open(self, real: Path, flags: int, *, create: bool = False) -> int:
         """Open a resolved path step by step from the root, following no link on the way."""

@@ -8,17 +8,21 @@ being either, so one without effect stands in its place while a sandbox is open.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from holdfast import git
 from holdfast.agents.sandbox.kinds import SandboxRefused
+
+log = logging.getLogger("holdfast.agents")
 
 NO_EFFECT = {"commondir": ".\n", "config.worktree": "", "info/attributes": ""}
 """Files of a git directory, and what they contain when they change nothing."""
@@ -27,12 +31,29 @@ HOOKS = "hooks"
 
 MODULES, WORKTREES = "modules", "worktrees"
 
-MAX_BELOW, MAX_DEPTH = 500, 20
-"""How many submodules and linked working trees a repository has at most, and how many names deep they lie."""
+MAX_MODULES, MAX_DEPTH = 500, 20
+"""How many git directories a repository and its submodules have, and how many names deep they lie."""
 
 MAX_PATH = 4096
 
-LEADING_ON = frozenset({"core.hookspath", "include.path"})
+HOOKS_PATH = "core.hookspath"
+
+LEADING_ON = frozenset({HOOKS_PATH, "include.path"})
+
+GITLINK = b"160000 "
+"""How git lists a submodule."""
+
+
+DATA = ("objects", "refs")
+"""Without one of them a directory is no git directory, and git looks for another one, above or beside it."""
+
+
+class Guarded(NamedTuple):
+    """What an agent only reads."""
+
+    path: Path
+    stand_in: str | None = ""
+    """What stands there while nothing is: a file with this text, or a directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +61,9 @@ class GitDirectory:
     """The git directory of a repository: its own, and the one that it shares with other working trees."""
 
     repository: Path
-    writable: tuple[Path, ...]
-    """Directories that are mounts of their own, so that they cannot be renamed away."""
+    directories: tuple[Path, ...]
+    """The shared one, its own if that is another, then those of submodules. Those of other working trees are
+    only read: git would take one away whose working tree it does not see."""
 
     @classmethod
     def of(cls, repository: Path) -> Self | None:
@@ -64,39 +86,56 @@ class GitDirectory:
                 f"`git -C {repository} status` to see why."
             )
         own, common = (Path(os.path.realpath(line)) for line in answer.splitlines())
+        if common not in (own, own.parent.parent):
+            raise SandboxRefused(f"{own / 'commondir'} leads to {common}, where no git directory of it is.")
         if not own.is_relative_to(repository) and not _names(own, repository):
             raise SandboxRefused(
-                f"{entry} leads to {own}, which names another working tree or none. If it belongs to this "
-                f"repository, run `git -C {repository} config core.worktree {repository}`."
+                f"{entry} leads to {own}, which names another working tree or none. {_hint(own)}"
             )
-        return cls(repository, tuple(dict.fromkeys((common, own))))
+        directories = dict.fromkeys((common, own))
+        for directory in (common, own):
+            directories |= dict.fromkeys(islice(_modules(directory / MODULES, MAX_DEPTH), MAX_MODULES + 1))
+        if len(directories) > MAX_MODULES:
+            raise SandboxRefused(f"{common} has too many submodules to guard: more than {MAX_MODULES}.")
+        return cls(repository, tuple(directories))
 
-    def fixed(self) -> Iterator[tuple[Path, str | None]]:
-        """What is only read, there or not, each with the text that has no effect; None is a directory."""
+    @property
+    def is_understood(self) -> bool:
+        """Whether git still takes it for one. If not, git looks for another, which an agent may have made."""
+        entry = self.repository / ".git"
+        return git.said(self.repository, f"--git-dir={entry}", "rev-parse", "--git-dir") is not None
+
+    @property
+    def writable(self) -> Iterator[Path]:
+        """Directories that are mounts of their own, so that they cannot be renamed away."""
+        for directory in self.directories:
+            yield directory
+            yield from (path for name in DATA if (path := directory / name).is_dir())
+
+    def guarded(self) -> Iterator[Guarded]:
         entry = self.repository / ".git"
         if entry.is_file() or entry.is_symlink():
-            yield entry, ""
-        common = self.writable[0]
-        directories = dict.fromkeys(self.writable)
-        for directory in _below(common):
-            directories[directory] = None
-            if len(directories) > MAX_BELOW:
-                raise SandboxRefused(
-                    f"{common} has more than {MAX_BELOW} submodules and working trees, and no sandbox "
-                    "guards so many."
-                )
-        for directory in directories:
+            yield Guarded(entry)
+        for directory in self.directories:
             yield from _guarded(directory)
-        yield from ((path, "") for path in _led_to(self.repository, entry))
+        trees = list(_working_trees(self.directories[0], self.repository))
+        yield from map(Guarded, (*trees, *_submodules(self.repository, entry)))
+        yield from _led_to(self.repository, entry, [self.repository, *(tree.parent for tree in trees)])
 
     def goes_through_link(self, path: Path) -> bool:
         """Whether a path, or a directory on its way, is a link. No mount keeps a link from being replaced."""
         for each in (path, *path.parents):
-            if each == self.repository or each in self.writable:
+            if each == self.repository or each in self.directories:
                 return False
             if each.is_symlink():
                 return True
         return False
+
+
+def _hint(own: Path) -> str:
+    if (own / "gitdir").exists():
+        return "If its working tree was moved, run `git worktree repair` in it."
+    return "If it belongs to this repository, set core.worktree in its settings to the repository's path."
 
 
 def _names(own: Path, repository: Path) -> bool:
@@ -107,28 +146,22 @@ def _names(own: Path, repository: Path) -> bool:
     return named is not None and Path(os.path.realpath(own / named)) == repository
 
 
-def _guarded(directory: Path) -> Iterator[tuple[Path, str | None]]:
-    """What is fixed in a git directory, with the text that has no effect; None is a directory."""
-    yield directory / "config", ""
-    yield directory / HOOKS, None
-    yield from ((link, "") for name in (MODULES, WORKTREES) if (link := directory / name).is_symlink())
+def _guarded(directory: Path) -> Iterator[Guarded]:
+    """What is fixed in a git directory. No submodule and no working tree comes to it while an agent works."""
+    yield Guarded(directory / "config")
+    for name in (HOOKS, MODULES, WORKTREES):
+        yield Guarded(directory / name, None)
     for name, text in NO_EFFECT.items():
-        yield directory / name, text
+        yield Guarded(directory / name, text)
     if os.path.lexists(link := directory / "gitdir"):  # of a linked working tree
-        yield link, ""
-
-
-def _below(common: Path) -> Iterator[Path]:
-    """The git directories of submodules and of linked worktrees, which are in that of the repository."""
-    yield from _directories(common / WORKTREES)
-    yield from _modules(common / MODULES, MAX_DEPTH)
+        yield Guarded(link)
 
 
 def _modules(directory: Path, depth: int) -> Iterator[Path]:
+    """The git directories of submodules."""
     for entry in _directories(directory) if depth else ():
-        if (entry / "HEAD").is_file():
+        if any(os.path.lexists(entry / name) for name in ("HEAD", "config", *DATA)):
             yield entry
-            yield from _directories(entry / WORKTREES)
             yield from _modules(entry / MODULES, depth - 1)
         else:  # the name of a submodule may have slashes
             yield from _modules(entry, depth - 1)
@@ -143,10 +176,31 @@ def _directories(directory: Path) -> Sequence[Path]:
         return ()
 
 
-def _led_to(repository: Path, entry: Path) -> Iterator[Path]:
-    """Files that the settings include, and the directory of hooks that they name, in the working tree."""
+def _working_trees(common: Path, repository: Path) -> Iterator[Path]:
+    """What leads to its git directory from each linked working tree inside the repository."""
+    for directory in _directories(common / WORKTREES):
+        link = _short_text(directory / "gitdir")
+        path = Path(os.path.normpath(directory / link.strip())) if link else repository
+        if repository in path.parents and path != repository / ".git" and os.path.lexists(path):
+            yield path
+
+
+def _submodules(repository: Path, entry: Path) -> Iterator[Path]:
+    """What leads to the git directories of submodules."""
+    if not (entry / MODULES).is_dir():
+        return
+    staged = git.output(repository, f"--git-dir={entry}", "ls-files", "--stage", "-z") or b""
+    for line in staged.split(b"\0"):
+        if line.startswith(GITLINK):
+            path = repository / os.fsdecode(line.partition(b"\t")[2]) / ".git"
+            if os.path.lexists(path):
+                yield path
+
+
+def _led_to(repository: Path, entry: Path, trees: Sequence[Path]) -> Iterator[Guarded]:
+    """What the settings lead to in the repository: files that they include, and hooks of its trees."""
     listing = (f"--git-dir={entry}", "config", "--null", "--show-origin", "--includes", "--list")
-    listed = git.output(repository, *listing)
+    listed = git.output(repository, *listing, as_person=True)
     if listed is None:
         raise SandboxRefused(
             f"git cannot list the settings of {repository}, which may name programs. Run "
@@ -157,56 +211,78 @@ def _led_to(repository: Path, entry: Path) -> Iterator[Path]:
         name, _, value = field.partition("\n")
         if name not in LEADING_ON and not (name.startswith("includeif.") and name.endswith(".path")):
             continue
-        settings = repository / origin.removeprefix("file:")
-        base = repository if name == "core.hookspath" else settings.parent
-        path = Path(os.path.normpath(base / os.path.expanduser(value)))  # noqa: PTH111  # `~user` of nobody
-        if repository in path.parents:
-            yield path
+        has_hooks = name == HOOKS_PATH
+        value = os.path.expanduser(value)  # noqa: PTH111  # `~user` of nobody
+        bases = trees if has_hooks else [(repository / origin.removeprefix("file:")).parent]
+        named = {Path(os.path.normpath(base / value)) for base in bases}
+        for path in named | {Path(os.path.realpath(path)) for path in named}:
+            if repository in path.parents:
+                yield _or_above(path, repository, None if has_hooks else "")
+                if has_hooks and path.name == "_" and path.parent not in trees:  # as husky has them
+                    yield Guarded(path.parent, None)
+
+
+def _or_above(path: Path, repository: Path, stand_in: str | None) -> Guarded:
+    """A path; where directories on the way to it are missing, the first of them."""
+    above = [each for each in reversed(path.parents) if repository in each.parents]
+    missing = next((each for each in above if not os.path.lexists(each)), None)
+    return Guarded(path, stand_in) if missing is None else Guarded(missing, None)
 
 
 class StandIns:
-    """The files without effect in one git directory. Sandboxes share them; the last one takes them away."""
+    """What stands where nothing is that git would believe. Sandboxes share it; the last one takes it away."""
 
     def __init__(self, records: Path, directory: GitDirectory) -> None:
         self._directory = directory
-        self._record = records / sha256(os.fsencode(directory.writable[0])).hexdigest()[:16]
-        """What was put there, each path ended by a NUL. Each sandbox holds a lock on it."""
-        self._file: int | None = None
+        self._records = records
+        """What was put into each git directory, or for the working tree into the first: each path ended by a
+        NUL. Each sandbox holds a lock on each."""
+        self._files: list[int] = []
         self.links: list[Path] = []
         """What is not guarded, because it is a link."""
 
     def put(self) -> list[Path]:
-        """All that is fixed, once it is there."""
-        self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._file = os.open(self._record, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._file, fcntl.LOCK_SH)
-        fixed = []
-        for path, text in self._directory.fixed():
+        """All that is guarded, once it is there."""
+        self._records.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files = {directory: self._opened(directory) for directory in self._directory.directories}
+        first = files[self._directory.directories[0]]
+        found = []
+        for path, stand_in in self._directory.guarded():
             if self._directory.goes_through_link(path):
                 self.links.append(path)
-            elif os.path.lexists(path):
-                fixed.append(path)
-            elif path.parent.parent.is_dir():
-                self._put(path, text)
-                fixed.append(path)
-        return fixed
+                continue
+            if not os.path.lexists(path):
+                _put(path, stand_in, next((files[each] for each in path.parents if each in files), first))
+            found.append(path)
+        return found
 
     def remove(self) -> None:
         """Leave; the last one takes away what has not been used meanwhile."""
-        if self._file is not None:
-            _clear(self._file)
-            self._file = None
+        if self._files and not self._directory.is_understood:
+            spoilt = self._directory.repository / ".git"
+            log.warning("an agent spoilt %s: run no git there before you have looked", spoilt)
+        while self._files:
+            _clear(self._files.pop())
 
-    def _put(self, path: Path, text: str | None) -> None:
-        assert self._file is not None
-        os.write(self._file, os.fsencode(path) + b"\0")
-        path.parent.mkdir(exist_ok=True)
-        with suppress(FileExistsError):  # another sandbox puts it there at this moment
-            if text is None:
-                path.mkdir()
-            else:
-                with path.open("x") as file:
-                    file.write(text)
+    def _opened(self, directory: Path) -> int:
+        name = sha256(os.fsencode(directory)).hexdigest()[:16]
+        self._files.append(
+            os.open(self._records / name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        )
+        fcntl.flock(self._files[-1], fcntl.LOCK_SH)
+        return self._files[-1]
+
+
+def _put(path: Path, stand_in: str | None, record: int) -> None:
+    if not path.parent.is_dir():
+        _put(path.parent, None, record)
+    os.write(record, os.fsencode(path) + b"\0")
+    with suppress(FileExistsError):  # another sandbox puts it there at this moment
+        if stand_in is None:
+            path.mkdir()
+        else:
+            with path.open("x") as file:
+                file.write(stand_in)
 
 
 def tidy(records: Path) -> None:
@@ -219,7 +295,8 @@ def _clear(record: int) -> None:
     """Take away what a record names, unless another sandbox is open there, and close it."""
     try:
         fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for path in os.pread(record, os.fstat(record).st_size, 0).split(b"\0"):
+        paths = os.pread(record, os.fstat(record).st_size, 0).split(b"\0")
+        for path in reversed(list(filter(None, paths))):  # what is in a directory before the directory
             with suppress(OSError):  # somebody has put something else there, or taken it away
                 _take_away(Path(os.fsdecode(path)))
         os.ftruncate(record, 0)

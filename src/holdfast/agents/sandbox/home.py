@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+
+def is_below(name: str) -> bool:
+    """Whether a path is relative and stays where it begins."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and not {"..", "~"} & set(path.parts)
 
 
 def remove_below(home: Path, name: Path) -> None:
     """Take away what is there under a relative name."""
     with _directory_of(home, name) as directory:
+        _remove(name.name, directory)
+
+
+def _remove(name: str, directory: int) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        _make_listable(name, directory)
+        here = _opened(name, directory)
         try:
-            os.unlink(name.name, dir_fd=directory)
-        except FileNotFoundError:
-            return
-        except IsADirectoryError:
-            shutil.rmtree(name.name, dir_fd=directory)
+            with os.scandir(here) as entries:
+                for entry in list(entries):
+                    _remove(entry.name, here)
+        finally:
+            os.close(here)
+        os.rmdir(name, dir_fd=directory)
+
+
+def _make_listable(name: str, directory: int) -> None:
+    """Give its owner all rights to a directory; an agent may have taken them away."""
+    found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        Path(f"/proc/self/fd/{found}").chmod(0o700)
+    finally:
+        os.close(found)
 
 
 def make_way(home: Path, name: Path, *, is_directory: bool) -> None:
@@ -35,10 +61,15 @@ def make_way(home: Path, name: Path, *, is_directory: bool) -> None:
 @contextmanager
 def _directory_of(home: Path, name: Path) -> Iterator[int]:
     """The directory of a name, made where it is missing, or where an agent put something else."""
+    if not is_below(str(name)):
+        raise ValueError(f"{name} is not below a home")
     here = _opened(os.fspath(home), None)
     try:
         for part in name.parent.parts:
             try:
+                following = _opened(part, here)
+            except PermissionError:
+                _make_listable(part, here)
                 following = _opened(part, here)
             except OSError:  # nothing, a file, or a link
                 _unlink(part, here)

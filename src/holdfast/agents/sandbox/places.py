@@ -65,8 +65,22 @@ def ways(places: Sequence[Place]) -> Iterator[Place]:
                 yield write(path, enclosing.source / path.relative_to(enclosing.path))
 
 
+def sources(places: Sequence[Place]) -> Iterator[Place]:
+    """What is only read elsewhere, and lies in a place that is written: linked settings are often there."""
+    found = by_path(places)
+    for place in places:
+        if place.access is Access.READ and place.path != place.source:
+            enclosing = around(place.source, found)
+            if enclosing is not None and enclosing.access is Access.WRITE and _is_itself(enclosing):
+                yield read(place.source)
+
+
+def _is_itself(place: Place) -> bool:
+    return place.path == place.source
+
+
 def _is_plainly_read(place: Place) -> bool:
-    return place.access is Access.READ and place.path == place.source
+    return place.access is Access.READ and _is_itself(place)
 
 
 def by_path(places: Iterable[Place]) -> Mapping[Path, Place]:

@@ -25,7 +25,18 @@ from holdfast.agents.sandbox.git_directory import tidy as tidy_git
 from holdfast.agents.sandbox.home import make_way, remove_below
 from holdfast.agents.sandbox.installation import installation
 from holdfast.agents.sandbox.kinds import Guard, Kind, SandboxRefused, Tools, launcher, tools
-from holdfast.agents.sandbox.places import Access, Place, around, by_path, hidden, in_order, read, ways, write
+from holdfast.agents.sandbox.places import (
+    Access,
+    Place,
+    around,
+    by_path,
+    hidden,
+    in_order,
+    read,
+    sources,
+    ways,
+    write,
+)
 from holdfast.agents.sandbox.proxy import VARIABLES, Proxy
 from holdfast.agents.sandbox.temporary import TemporaryPlace
 from holdfast.agents.sandbox.temporary import tidy as tidy_temporary
@@ -278,6 +289,7 @@ class Sandboxes:
                 *(read(path) for path in fixed),
             ]
             ordered = in_order([*places, *self._hidden(entry, places, theirs, repository)])
+            ordered = in_order([*ordered, *sources(ordered)])
             _prepare(own, home, entry, ordered)
             variables = _variables(entry, environment) | {"HOME": str(home)}
             if kind is Kind.LANDLOCK:
@@ -330,7 +342,9 @@ class Sandboxes:
         named = {_expanded(path, home) for path in (*entry.sees, *entry.writes)}
         secrets = [home / name for name in machine.SECRETS] if home else []
         found = by_path(in_order(places))
-        for path in (*self.never, *self._roots, *secrets, *machine.for_few()):
+        given = {repository, *named}
+        of_others = (path for path in machine.for_few() if not given & {path, *path.parents})
+        for path in (*self.never, *self._roots, *secrets, *of_others):
             place = around(path, found)
             is_visible = place is not None and place.path == place.source
             if (
