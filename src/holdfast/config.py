@@ -40,7 +40,7 @@ class QuestionSettings(BaseModel):
     directory: Path | None = None
     """Also AUQ_SESSION_DIR. Where the AUQ programs keep their question sets when none is given."""
     limit: int = Field(default=LIMIT, ge=1)
-    """How many sets the directory holds."""
+    """How many sets of an organization wait for an answer at a time."""
     retention_days: float = Field(default=RETENTION.days, ge=0)
     """How long a set is kept after its last change; 0 is for ever."""
     timeout_seconds: float = Field(default=0, ge=0)

@@ -33,6 +33,7 @@ class World:
         self.audited: list[tuple[str, str, dict[str, Any]]] = []
         self.noted: list[QuestionSet] = []
         self.over: list[QuestionSet] = []
+        self.told: list[str] = []
 
     def asking(
         self, policy: Policy = ASK, *, box: QuestionBox | None = None, nobody: bool = False, **more: Any
@@ -43,7 +44,7 @@ class World:
             session_id=SESSION,
             workspace=self.workspace,
             policy=policy,
-            **{"audit": self._audit, "noted": self._note, **more},
+            **{"audit": self._audit, "noted": self._note, "told": self._tell, **more},
         )
 
     async def asked(self, number: int = 1) -> QuestionSet:
@@ -53,6 +54,9 @@ class World:
 
     async def say(self, question_set: QuestionSet, *answers: Answer) -> None:
         await self.box.answer(question_set.id, answers, by="ada", door="tui")
+
+    async def _tell(self, text: str) -> None:
+        self.told.append(text)
 
     async def _audit(self, action: str, outcome: str, detail: dict[str, Any]) -> None:
         msgspec.json.encode(detail)

@@ -16,7 +16,14 @@ from holdfast.agents.permission_request import PermissionRequest
 from holdfast.agents.permissions import Decision, Policy, Rule, ToolKind
 from holdfast.agents.wire import Refusal
 from holdfast.errors import StoreFull
-from holdfast.model.question import AlreadySettled, QuestionKind, QuestionSet, QuestionStatus
+from holdfast.model.question import (
+    AlreadySettled,
+    NewQuestionSet,
+    Question,
+    QuestionKind,
+    QuestionSet,
+    QuestionStatus,
+)
 from holdfast.questions import QuestionBox, locks
 from holdfast.questions.locks import guard
 from tests.agents.people import SESSION, World, choice, form, raw, running, several, text
@@ -210,16 +217,20 @@ async def test_when_nobody_can_be_asked_it_is_refused(world: World) -> None:
     ((_, outcome, detail),) = world.audited
     assert outcome == "denied"
     assert "no place for questions" in detail["reason"]
+    assert world.told == [f"The agent was refused without anybody being asked: {detail['reason']}"]
 
 
-async def test_when_no_more_questions_fit_it_is_refused(world: World, tmp_path: Path) -> None:
+@pytest.mark.req("SEC-17")
+async def test_a_permission_is_asked_for_also_where_questions_have_taken_their_room(
+    world: World, tmp_path: Path
+) -> None:
     full = QuestionBox(tmp_path / "questions", limit=1)
+    await full.ask(NewQuestionSet(questions=(Question(title="Which?", prompt="Which?"),)))
     asking = world.asking(box=full)
-    async with running(asking.permission(permission())):
-        asked = await world.asked()
-        assert await permitted(asking.permission(permission())) == SELECTED["cancel"]
-        assert "limit" in world.audited[0][2]["reason"]
-        await world.say(asked, choice("Allow"))
+    async with running(asking.permission(permission())) as answered:
+        await world.say(await world.asked(), choice("Allow"))
+        assert (await answered)["outcome"]["outcome"] == "selected"
+    assert world.told == []
 
 
 async def test_a_set_that_cannot_be_noted_is_withdrawn_and_refused(world: World) -> None:

@@ -364,6 +364,8 @@ answer({"stopReason": "cancelled"})"""
         await supervisor.cancel_turn(world.store, session.id)
         await world.ended(session, turn)
         assert await said(world, session) == f"{300 - MAX_OPEN} refused"
+        reasons = [text for role, text in await world.texts(session) if role == "system"]
+        assert [text for text in reasons if "without anybody being asked: 32 requests" in text] == reasons[:1]
         assert await world.box.list({QuestionStatus.PENDING}) == ()
         await goes_on(world, supervisor, session)
 

@@ -1,15 +1,18 @@
-"""Cleaning up: what is old leaves, what is over the limit leaves, and what waits for an answer stays."""
+"""Cleaning up and the limits: what is old leaves, and only open sets are counted."""
 
 import logging
 import uuid
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.errors import InvalidInput
+from holdfast.model.ids import SessionId
+from holdfast.model.question import QuestionKind
 from holdfast.questions import QuestionBox
-from holdfast.questions.directory import Removal
+from holdfast.questions.directory import SESSION_LIMIT, Removal
 from holdfast.questions.errors import TooManyQuestionSets
 from tests.questions.processes import worker
 from tests.questions.sets import NEW, RUST, Clock, age, names, rewrite
@@ -103,51 +106,61 @@ async def test_what_a_killed_process_left_out_of_sight_is_deleted_once_it_is_old
     assert names(directory / ".holdfast") == ["new-young"]
 
 
-async def test_at_the_limit_finished_sets_leave_first_and_pending_ones_never(
-    directory: Path, clock: Clock
+@pytest.mark.req("SEC-17")
+async def test_only_open_sets_count_and_answered_ones_leave_by_retention_alone(
+    box: QuestionBox, directory: Path, clock: Clock
 ) -> None:
-    box = QuestionBox(directory, clock=clock, limit=6)
-
-    async def ask() -> str:
-        clock.advance(SECOND)
-        return (await box.ask(NEW)).id
-
-    pending, abandoned, unread, read_later, read_first = [await ask() for _ in range(5)]
-    await box.abandon(abandoned)
-    for set_id in (unread, read_first, read_later):
-        clock.advance(SECOND)
-        await box.answer(set_id, [RUST], by="ada", door="test")
-    await box.mark_read(read_first)
-    await box.mark_read(read_later)
-    leaving: list[str] = []
-    before = {pending, abandoned, unread, read_later, read_first, await ask()}
-    for _ in range(4):
-        before.add(await ask())
-        now = set(await ids(box))
-        assert len(now) == 6
-        leaving += before - now
-        before = now
-    assert leaving == [read_first, read_later, unread, abandoned]
+    small = QuestionBox(directory, clock=clock, limit=3)
+    answered, abandoned, first = [(await small.ask(NEW)).id for _ in range(3)]
+    await small.answer(answered, [RUST], by="ada", door="test")
+    await small.abandon(abandoned)
+    open_ones = {first, *[(await small.ask(NEW)).id for _ in range(2)]}
     with pytest.raises(TooManyQuestionSets) as refusal:
-        await ask()
+        await small.ask(NEW)
     assert (refusal.value.status, refusal.value.retriable) == (429, True)
-    assert pending in await ids(box)
+    assert set(await ids(small)) == {answered, abandoned, *open_ones}
+    assert (await small.sweep()).deleted == ()
     assert names(directory / ".holdfast") == []
-    await box.reject(pending, "no", by="ada", door="test")
-    await ask()
-    assert pending not in await ids(box)
+    await small.reject(first, "no", by="ada", door="test")
+    await small.ask(NEW)
+    assert len(await ids(small)) == 6
+
+
+@pytest.mark.req("SEC-17")
+async def test_no_organization_and_no_session_takes_the_room_of_others(directory: Path) -> None:
+    roomy = QuestionBox(directory, limit=1000)
+    only = msgspec.structs.replace(NEW, session_id=SessionId("only"))
+    for _ in range(SESSION_LIMIT):
+        last = await roomy.ask(only)
+    with pytest.raises(TooManyQuestionSets, match="32 question sets of this session wait"):
+        await roomy.ask(only)
+    await roomy.reject(last.id, by="ada", door="test")
+    await roomy.ask(only)
+    box = QuestionBox(directory, limit=2 * SESSION_LIMIT)
+    theirs = msgspec.structs.replace(NEW, organization="acme")
+    for session in "ab":
+        asking = msgspec.structs.replace(theirs, session_id=SessionId(session))
+        for _ in range(SESSION_LIMIT):
+            await box.ask(asking)
+        with pytest.raises(TooManyQuestionSets):
+            await box.ask(asking)
+    with pytest.raises(TooManyQuestionSets, match="64 question sets wait"):
+        await box.ask(msgspec.structs.replace(theirs, session_id=SessionId("c")))
+    await box.ask(NEW)
+    await box.ask(msgspec.structs.replace(NEW, organization="other"))
+    await box.ask(msgspec.structs.replace(theirs, kind=QuestionKind.PERMISSION))
 
 
 async def test_the_limit_is_one_hundred_unless_configured(box: QuestionBox, directory: Path) -> None:
     roomy = QuestionBox(directory, limit=1000)
-    sets = [(await roomy.ask(NEW)).id for _ in range(103)]
+    sets = [(await roomy.ask(NEW)).id for _ in range(101)]
     with pytest.raises(TooManyQuestionSets):
         await box.ask(NEW)
-    for set_id in sets[:5]:
+    for set_id in sets[:2]:
         await box.answer(set_id, [RUST], by="ada", door="test")
-    assert len((await box.sweep()).deleted) == 3
     await box.ask(NEW)
-    assert len(await ids(box)) == 100
+    with pytest.raises(TooManyQuestionSets):
+        await box.ask(NEW)
 
 
 def test_a_box_without_room_is_refused(directory: Path) -> None:

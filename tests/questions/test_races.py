@@ -85,7 +85,6 @@ async def test_of_fifty_who_answer_and_reject_in_five_processes_exactly_one_is_f
 async def test_four_who_ask_and_four_who_answer_lose_nothing_and_answer_nothing_twice(
     directory: Path,
 ) -> None:
-    """At the limit of sets, so that read ones leave all the while."""
     async with AsyncExitStack() as stack:
         answerers = [
             await stack.enter_async_context(worker("settle_all", directory=str(directory), name=f"p{n}"))

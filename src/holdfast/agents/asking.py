@@ -100,10 +100,11 @@ class Asking:
         policy: Policy,
         audit: Audit,
         noted: Callable[[QuestionSet], Coroutine[Any, Any, None]],
+        told: Callable[[str], Coroutine[Any, Any, None]],
         known: Callable[[str], Mapping[str, Any]] = lambda _: {},
     ) -> None:
-        """`noted` is told of each set that is asked, and again when it is over; `known` has what was
-        said of a tool call before."""
+        """`noted` is told of each set that is asked, and again when it is over. `told` is given words for the
+        person about what could not be asked. `known` has what was said of a tool call before."""
         self._box = box
         self._agent = agent
         self._session_id = session_id
@@ -111,10 +112,13 @@ class Asking:
         self._policy = policy
         self._audit = audit
         self._noted = noted
+        self._told = told
         self._known = known
         self._open: set[asyncio.Task[Any]] = set()
         self._granted: deque[Any] = deque(maxlen=MAX_OPEN)
         """The inputs of tool calls that a person has allowed, and that have run no command yet."""
+        self._reasons: set[str] = set()
+        """Why nobody was asked in this turn, as the session says."""
 
     @property
     def pending(self) -> int:
@@ -238,6 +242,7 @@ class Asking:
     def forget_granted(self) -> None:
         """The turn has ended: what was allowed in it and has not run needs to be asked again."""
         self._granted.clear()
+        self._reasons.clear()
 
     # Permissions
 
@@ -250,7 +255,7 @@ class Asking:
                 QuestionKind.PERMISSION, (request.question(self._agent),), request.tool_call
             )
         except HoldfastError as error:
-            return request.refusing, {"reason": str(error)}
+            return request.refusing, await self._could_not_ask(error)
         chosen = _chosen(settled)
         if chosen is not None:
             return request.option(chosen), _said(settled)
@@ -272,7 +277,7 @@ class Asking:
             try:
                 settled = await self._put(QuestionKind.ELICITATION, form.questions())
             except HoldfastError as error:
-                return {"action": "cancel"}, {"reason": str(error)}
+                return {"action": "cancel"}, await self._could_not_ask(error)
             said = _said(settled)
             if settled.answers is None:
                 return _unanswered(settled), said
@@ -291,7 +296,7 @@ class Asking:
         try:
             settled = await self._put(QuestionKind.ELICITATION, (question,), tool)
         except HoldfastError as error:
-            return {"action": "cancel"}, {"reason": str(error)}
+            return {"action": "cancel"}, await self._could_not_ask(error)
         if settled.answers is None:
             return _unanswered(settled), _said(settled)
         action = "accept" if _chosen(settled) == accept else "decline"
@@ -327,6 +332,17 @@ class Asking:
         if settled.is_settled:
             await self._heard(self._box, settled)
         return settled
+
+    async def _could_not_ask(self, error: HoldfastError) -> dict[str, Any]:
+        """What the audit log keeps of it. The session says it, too, once in a turn."""
+        reason = str(error)
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            try:
+                await self._told(f"The agent was refused without anybody being asked: {reason}")
+            except HoldfastError as failure:  # which must not keep the answer from the agent
+                log.warning("session %s does not say that nobody was asked: %s", self._session_id, failure)
+        return {"reason": reason}
 
     async def _end(self, box: QuestionBox, asking: asyncio.Task[QuestionSet]) -> None:
         """Withdraw what is being asked, once it is asked: a caller that is cancelled may be ahead of that."""

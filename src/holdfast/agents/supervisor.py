@@ -443,6 +443,7 @@ class Supervisor:
             policy=entry.policy,
             audit=audit,
             noted=recorder.question,
+            told=recorder.note,
             known=recorder.known,
         )
 

@@ -59,12 +59,14 @@ class Asker:
         *,
         agent: str | None = None,
         session_id: SessionId | None = None,
+        organization: str | None = None,
         working_directory: Path | None = None,
     ) -> None:
         self._box = box
         self._settings = settings
         self._agent = agent
         self._session_id = session_id
+        self._organization = organization
         self._working_directory = str(working_directory or Path.cwd())
         self._finding = asyncio.Lock()
         self._owed: set[QuestionSetId] = set()
@@ -77,6 +79,7 @@ class Asker:
             questions=tuple(questions),
             agent=self._agent or call.client,
             session_id=self._session_id,
+            organization=self._organization,
             working_directory=self._working_directory,
             call_id=str(uuid4()) if blocking else None,  # as the AUQ server does
         )

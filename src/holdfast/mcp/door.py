@@ -64,6 +64,7 @@ class McpDoor:
                 self._settings,
                 agent=session.agent,
                 session_id=session.id,
+                organization=session.organization,
                 working_directory=workspace,
             )
 

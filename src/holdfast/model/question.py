@@ -95,6 +95,8 @@ class NewQuestionSet(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     session_id: SessionId | None = None
     """Holdfast's session in which the agent asks."""
+    organization: str | None = None
+    """That of the session; none where the person at this machine is asked."""
     tool: dict[str, Any] | None = None
     """What a permission is asked for: the tool, its command or diff, as JSON."""
     working_directory: str | None = None
@@ -121,6 +123,7 @@ class QuestionSet(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     agent: str | None = None
     session_id: SessionId | None = None
+    organization: str | None = None
     tool: dict[str, Any] | None = None
     working_directory: str | None = None
     call_id: str | None = None

@@ -63,7 +63,7 @@ class QuestionBox:
         self._watcher = Watcher(self.directory)
 
     async def ask(self, new: NewQuestionSet) -> QuestionSet:
-        """Put questions before a person. At the limit, finished sets leave to make room for them."""
+        """Put questions before a person. `TooManyQuestionSets` when as many wait for an answer as may."""
         set_id = QuestionSetId(str(uuid4()))
         adding = asyncio.create_task(asyncio.to_thread(self._sets.add, set_id, new))
         try:
@@ -111,7 +111,7 @@ class QuestionBox:
         return tuple(await asyncio.to_thread(self._sets.folder(set_id).validate))
 
     async def sweep(self, now: int | None = None) -> Sweep:
-        """Delete sets past their retention period, and finished ones that are over the limit."""
+        """Delete sets past their retention period."""
         return await asyncio.to_thread(self._sets.sweep, from_ms(self._clock() if now is None else now))
 
     async def wait(

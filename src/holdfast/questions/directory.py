@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,9 +21,11 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.files import make_directory, sync_directory
+from holdfast.model.principal import LOCAL
 from holdfast.model.question import (
     InvalidQuestionSetId,
     NewQuestionSet,
+    QuestionKind,
     QuestionSet,
     QuestionSetId,
     QuestionStatus,
@@ -50,6 +52,9 @@ log = logging.getLogger("holdfast.questions")
 OUT_OF_SIGHT = ".holdfast"
 """Where folders are prepared, and wait to be deleted. It lies inside the directory, so that no rename
 crosses a file system; the AUQ programs pass over it."""
+
+SESSION_LIMIT = 32
+"""How many questions of one session wait for answers at a time: nobody reads more of them."""
 
 LEFT_BEHIND = timedelta(hours=1)
 """The age at which a folder there was left by a crash."""
@@ -87,6 +92,8 @@ class QuestionDirectory:
         self._limit = limit
         self._retention = retention
         self._clock = clock
+        self._over: set[QuestionSetId] = set()
+        """Sets that were seen not to be pending. None is again."""
 
     def folder(self, set_id: str) -> QuestionFolder:
         return QuestionFolder(self.path, set_id, self._clock)
@@ -99,9 +106,8 @@ class QuestionDirectory:
             write_json(prepared / REQUEST, request)
             write_json(prepared / STATUS, status)
             with guard(self.path):
-                self._make_room(self._limit - 1, Removal(self.path))
-                if len(self.ids()) >= self._limit:
-                    raise TooManyQuestionSets(self._limit)
+                if new.kind is QuestionKind.QUESTION:  # requests are limited by their session
+                    self._check_room(new)
                 prepared.rename(self.path / set_id)
             sync_directory(self.path)
         except OSError as error:
@@ -146,30 +152,36 @@ class QuestionDirectory:
         return sorted(found, key=lambda each: (each.created_at, each.id))
 
     def sweep(self, now: datetime) -> Sweep:
-        """Delete what is older than the retention period, then what is over the limit."""
+        """Delete what is older than the retention period."""
         removal = Removal(self.path)
         for folder in map(self.folder, self.ids()):
             seen = folder.stamp()
             if self._retention is not None and now - _last_change(folder) > self._retention:
                 removal.remove(folder, seen)
-        self._make_room(self._limit, removal)
         for leftover in (self.path / OUT_OF_SIGHT).glob("*"):
             if now - _modified(leftover) > LEFT_BEHIND:
                 shutil.rmtree(leftover, ignore_errors=True)
         return Sweep(tuple(removal.deleted), removal.failed)
 
-    def _make_room(self, limit: int, removal: Removal) -> None:
-        """Let sets leave until no more than `limit` are left, or only those that nobody has answered."""
-        surplus = len(self.ids()) - limit
-        if surplus <= 0:
-            return
-        seen = self.stamps()
-        for question_set in sorted(
-            self.list(set(QuestionStatus) - {QuestionStatus.PENDING}), key=_last_to_leave
-        ):
-            surplus -= removal.remove(self.folder(question_set.id), seen.get(question_set.id))
-            if surplus == 0:
-                return
+    def _check_room(self, new: NewQuestionSet) -> None:
+        """Raise `TooManyQuestionSets` where an organization or a session has as many open as it may."""
+        pending = [each for each in self._pending() if each.kind is QuestionKind.QUESTION]
+        if sum(_owner(each) == _owner(new) for each in pending) >= self._limit:
+            raise TooManyQuestionSets(self._limit)
+        of_session = sum(each.session_id == new.session_id for each in pending)
+        if new.session_id is not None and of_session >= SESSION_LIMIT:
+            raise TooManyQuestionSets(SESSION_LIMIT, " of this session")
+
+    def _pending(self) -> Iterator[QuestionSet]:
+        ids = set(self.ids())
+        self._over &= ids
+        for set_id in ids - self._over:
+            with suppress(QuestionSetNotFound, UnreadableQuestionSet, AtomicReadError):
+                question_set = self.folder(set_id).read(tries=1)
+                if question_set.status is QuestionStatus.PENDING:
+                    yield question_set
+                else:
+                    self._over.add(set_id)
 
 
 class Removal:
@@ -200,9 +212,8 @@ class Removal:
         return True
 
 
-def _last_to_leave(question_set: QuestionSet) -> tuple[bool, bool, datetime]:
-    """First what a person settled and the asker has read, last what still may be answered."""
-    return not question_set.is_settled, question_set.read_at is None, question_set.updated_at
+def _owner(question_set: QuestionSet | NewQuestionSet) -> str:
+    return question_set.organization or LOCAL.organization
 
 
 def _last_change(folder: QuestionFolder) -> datetime:

@@ -27,15 +27,15 @@ class AmbiguousId(Conflict):
 
 
 class TooManyQuestionSets(Conflict):
-    """Nothing can leave to make room: all question sets wait for an answer."""
+    """As many question sets wait for an answer as an organization, or a session, may have open."""
 
     code = "too_many_question_sets"
     status = 429
     retriable = True
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, of: str = "") -> None:
         super().__init__(
-            f"{limit} question sets wait for an answer, which is the limit; answer or reject some."
+            f"{limit} question sets{of} wait for an answer, which is the limit; answer or reject some."
         )
 
 

@@ -38,6 +38,7 @@ REQUEST, STATUS, ANSWERS = "request.json", "status.json", "answers.json"
 
 OUTCOME = "holdfastOutcome"
 SESSION = "holdfastSession"
+ORGANIZATION = "holdfastOrganization"
 
 # Prepared here, once: msgspec (0.22) crashes the process when two threads are the first to convert to a
 # struct.
@@ -104,6 +105,7 @@ def interpret(set_id: QuestionSetId, documents: Documents, call_id: str | None =
         updated_at=_moment(status.get("lastModified")) or created,
         agent=_text(request.get("agent")),
         session_id=SessionId(session) if (session := _text(request.get(SESSION))) else None,
+        organization=_text(request.get(ORGANIZATION)),
         tool=tool if isinstance(tool := request.get("tool"), dict) else None,
         working_directory=_text(request.get("workingDirectory")),
         call_id=_text(request.get("callId")) or _text(status.get("callId")),
@@ -144,6 +146,7 @@ def new_documents(set_id: QuestionSetId, new: NewQuestionSet, now: datetime) -> 
                 "agent": new.agent,
                 "tool": new.tool,
                 SESSION: new.session_id,
+                ORGANIZATION: new.organization,
             }
         ),
     }
