@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast import open_store
+from holdfast.agents.process import mark_of
 from tests.agents.worlds import World
 
 
@@ -18,7 +19,8 @@ async def main(directory: Path) -> None:
             await supervisor.prompt(store, session.id, "say heron\nwrite a.txt: hello")
             await supervisor.prompt(store, session.id, "say never")
             pid = supervisor.agents[session.id].process.pid
-            print(msgspec.json.encode({"session": session.id, "pid": pid}).decode(), flush=True)
+            told = {"session": session.id, "pid": pid, "mark": mark_of(session.id, store.incarnation)}
+            print(msgspec.json.encode(told).decode(), flush=True)
             await asyncio.Event().wait()
 
 

@@ -13,7 +13,7 @@ from holdfast import JsonContent, Session, SessionStatus, Store, ToolContent, Tu
 from holdfast.agents.asking import MAX_OPEN
 from holdfast.agents.live import Limits
 from holdfast.agents.permissions import Decision
-from holdfast.agents.process import strays
+from holdfast.agents.process import mark_of, strays
 from holdfast.agents.sandbox import Wanted
 from holdfast.agents.supervisor import StartFailed, Supervisor
 from holdfast.agents.terminals import LIMIT
@@ -512,11 +512,11 @@ async def test_a_child_that_leaves_is_ended_with_the_session(
         turn = await supervisor.prompt(world.store, session.id, "go")
         if way == "cancelled":
             await world.ended(session, turn)
-            assert strays(session.id)
+            assert strays(mark_of(session.id, world.store.incarnation))
             await supervisor.cancel(world.store, session.id)
         else:
             await lost(world, supervisor, session, turn)
-        assert not strays(session.id)
+        assert not strays(mark_of(session.id, world.store.incarnation))
 
 
 @pytest.mark.parametrize("sandbox", [Wanted.AUTO, Wanted.OFF])
@@ -531,7 +531,7 @@ done()"""
     async with facing(world, go, permissions=Decision.ALLOW, sandbox=sandbox) as (supervisor, session):
         await world.ask(supervisor, session, "go")
         await supervisor.complete(world.store, session.id)
-        assert not strays(session.id)
+        assert not strays(mark_of(session.id, world.store.incarnation))
 
 
 async def heard(world: World, session: Session, words: str) -> bool:

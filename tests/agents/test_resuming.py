@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -238,7 +239,7 @@ async def test_a_killed_server_leaves_nothing_half_done(world: World) -> None:
     told, question = await killed_server(world)
 
     async def agent_is_gone() -> bool:
-        return not await asyncio.to_thread(strays, told["session"])
+        return not await asyncio.to_thread(strays, told["mark"])
 
     await until(agent_is_gone)  # its sandbox ends with the server
     assert left_by_sandboxes(world)
@@ -253,6 +254,26 @@ async def test_a_killed_server_leaves_nothing_half_done(world: World) -> None:
         assert ("agent", "heron ") in await world.texts(session)
         assert await world.store.processes(session.id) == []
         await supervisor.resume(world.store, session.id)
+        assert (await world.ask(supervisor, session, "say on")).agent_answer_summary == "on "
+
+
+@pytest.mark.req("SEC-18")
+async def test_a_server_on_a_copy_ends_no_agent_of_the_server_that_it_was_copied_from(world: World) -> None:
+    copy = world.directory / "copy"
+    async with working(world) as (supervisor, session):
+        agent = supervisor.agents[session.id]
+        shutil.copytree(world.directory, copy, ignore=shutil.ignore_patterns("copy", "workspace", "socket"))
+        async with open_store(f"sqlite:///{copy / 'holdfast.db'}") as store:
+            other = World(store, copy)
+            async with other.supervisor() as second:
+                there = await store.get_session(session.id)
+                assert (there.status, there.status_reason) == (SessionStatus.CANCELLED, "server_restart")
+                other.root = world.root
+                second.repositories = world.repositories
+                await second.resume(store, session.id)
+                await second.cancel(store, session.id)
+            assert members(agent.process.pid)
+            assert (world.repository / ".git" / "commondir").exists()
         assert (await world.ask(supervisor, session, "say on")).agent_answer_summary == "on "
 
 

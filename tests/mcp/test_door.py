@@ -33,7 +33,7 @@ async def sessions(tmp_path: Path) -> AsyncIterator[list[Session]]:
 
 @asynccontextmanager
 async def door(box: QuestionBox, session: Session, workspace: Path) -> AsyncIterator[OpenMcpDoor]:
-    opened = await McpDoor(box, QuestionSettings(), workspace / "sockets").open(session, workspace)
+    opened = await McpDoor(box, QuestionSettings(), workspace / "sockets").open(session, workspace, "mark")
     try:
         yield opened
     finally:

@@ -48,14 +48,19 @@ LAST_WORDS_SECONDS = 1.0
 pipes open."""
 
 SESSION_MARK = "HOLDFAST_PROCESS_OF"
-"""The variable that names the session to which an agent, and all that it starts, belongs and with which it
-ends. It is not `HOLDFAST_SESSION`, which people set for programs of their own."""
+"""The variable that marks an agent, and all that it starts, with the session and server with which it ends.
+It is not `HOLDFAST_SESSION`, which people set for programs of their own."""
 
 READ_LIMIT = 512 * 1024
 """How much of an agent's output waits here before the pipe is left to fill."""
 
 POLL_SECONDS = 0.02
 """How often a group is looked at while it goes: the system does not tell when a group is empty."""
+
+
+def mark_of(session_id: str, incarnation: str) -> str:
+    """What the processes of a session are marked with. A copy of the store has the same sessions."""
+    return f"{session_id}@{incarnation}"
 
 
 class AgentProcess:
@@ -190,7 +195,7 @@ def signal_group(group: int, sign: signal.Signals) -> None:
 
 
 async def sweep(group: int, started: float, session: str | None = None, kind: Kind = Kind.NONE) -> bool:
-    """End what is left of a process group, or of a whole session; whether there was anything.
+    """End what is left of a process group, or of all that has a session's mark; whether there was anything.
 
     The recorded start time must be that of the group's leader, or of nobody: a leader that ended
     leaves its helpers behind, and a number that now belongs to somebody else is left alone.
@@ -204,7 +209,7 @@ async def sweep(group: int, started: float, session: str | None = None, kind: Ki
 
 
 def strays(session: str | None) -> list[psutil.Process]:
-    """Everything that runs with the session's id in its environment."""
+    """Everything that runs with a session's mark in its environment."""
     if session is None:
         return []
     return [process for process in psutil.process_iter() if _is_stray(process, session)]

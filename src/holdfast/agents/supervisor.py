@@ -23,7 +23,7 @@ from holdfast.agents.catalogue import AgentEntry, Catalogue
 from holdfast.agents.command import Command
 from holdfast.agents.live import AgentNotRunning, AgentSilent, AnswerNotUnderstood, Limits, LiveAgent
 from holdfast.agents.primer import make_primer
-from holdfast.agents.process import KILL_SECONDS, SESSION_MARK, AgentProcess, sweep
+from holdfast.agents.process import KILL_SECONDS, SESSION_MARK, AgentProcess, mark_of, sweep
 from holdfast.agents.recorder import Recorder
 from holdfast.agents.repositories import Repositories
 from holdfast.agents.sandbox import Kind, Place, Sandbox, Sandboxes
@@ -114,7 +114,8 @@ class OpenQuestionDoor(Protocol):
 
 
 class QuestionDoor(Protocol):
-    async def open(self, session: Session, workspace: Path) -> OpenQuestionDoor: ...
+    async def open(self, session: Session, workspace: Path, mark: str) -> OpenQuestionDoor:
+        """`mark` is what the processes of the session's agent are marked with."""
 
 
 class Supervisor:
@@ -282,7 +283,11 @@ class Supervisor:
         left = await self._store.claim_abandoned_processes()
         interrupted = {record.session_id for record in left}
         ended = await asyncio.gather(
-            *(sweep(record.process_group, record.started, record.session_id) for record in left)
+            *(
+                sweep(record.process_group, record.started, mark_of(record.session_id, record.owner))
+                for record in left
+                if record.is_here
+            )
         )
         if any(ended):
             log.warning("%d agents of a server that died were still running, and were ended", sum(ended))
@@ -382,7 +387,8 @@ class Supervisor:
 
     async def _start(self, session: Session, entry: AgentEntry, path: Path) -> LiveAgent:
         async with AsyncExitStack() as opened:
-            asks = await self._asks.open(session, path) if self._asks is not None else None
+            mark = self._mark_of(session)
+            asks = await self._asks.open(session, path, mark) if self._asks is not None else None
             if asks is not None:
                 opened.push_async_callback(asks.close)
             try:
@@ -412,11 +418,14 @@ class Supervisor:
                 opened.pop_all(),
             )
 
+    def _mark_of(self, session: Session) -> str:
+        return mark_of(session.id, self._store.incarnation)
+
     async def _sandbox(
         self, session: Session, entry: AgentEntry, path: Path, asks: OpenQuestionDoor | None
     ) -> Sandbox:
         """The sandbox of an agent and its commands, with the mark by which all that they start is found."""
-        environment = entry.environment() | {SESSION_MARK: session.id}
+        environment = entry.environment() | {SESSION_MARK: self._mark_of(session)}
         if self._sandboxes is None:
             return Sandbox.none(environment)
         owner = (session.organization, session.owner, session.agent)

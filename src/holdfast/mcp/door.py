@@ -57,7 +57,7 @@ class McpDoor:
         self._settings = settings
         self._sockets = sockets
 
-    async def open(self, session: Session, workspace: Path) -> OpenMcpDoor:
+    async def open(self, session: Session, workspace: Path, mark: str) -> OpenMcpDoor:
         def asker() -> Asker:
             return Asker(
                 self._box,
@@ -68,14 +68,15 @@ class McpDoor:
                 working_directory=workspace,
             )
 
-        opened = OpenMcpDoor(session, asker, self._sockets)
+        opened = OpenMcpDoor(session, mark, asker, self._sockets)
         await opened.socket.listening()
         return opened
 
 
 class OpenMcpDoor:
-    def __init__(self, session: Session, asker: Callable[[], Asker], sockets: Path) -> None:
+    def __init__(self, session: Session, mark: str, asker: Callable[[], Asker], sockets: Path) -> None:
         self._session = session
+        self._mark = mark
         self._asker = asker
         self.socket = LocalSocket(sockets, self._serve, line=LINE_BYTES, clients=CLIENTS)
 
@@ -88,7 +89,7 @@ class OpenMcpDoor:
                 "command": os.path.realpath(sys.executable),
                 "args": ["-I", "-S", "-c", RELAY, str(self.socket.directory), SOCKET],
                 # Some agents start it with an environment of their own choice, not with theirs.
-                "env": [{"name": SESSION_MARK, "value": self._session.id}],
+                "env": [{"name": SESSION_MARK, "value": self._mark}],
             }
         ]
 

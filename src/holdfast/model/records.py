@@ -106,6 +106,10 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     process_group: int
     started: float
     """When its leader was started: with the number, what tells it from a later one."""
+    owner: str
+    """The opening of the store that started it."""
+    is_here: bool = True
+    """Whether its number means something here, as it does not in a copy of the database."""
 
 
 class BindingRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,8 +23,8 @@ async def of_session(tx: Transaction, scope: Scope, ref: SessionRef) -> list[Pro
     found = await sessions.find(tx, scope, ref, writing=False)
     session_id = SessionId(id_text(found.id))
     return [
-        ProcessRecord(session_id=session_id, process_group=process_group, started=started)
-        for process_group, started in await tx.all("processes_of_session", found.pk)
+        ProcessRecord(session_id=session_id, process_group=process_group, started=started, owner=owner)
+        for process_group, started, owner in await tx.all("processes_of_session", found.pk)
     ]
 
 
@@ -46,12 +46,23 @@ async def owners(tx: Transaction) -> list[str]:
 
 async def claim(tx: Transaction, dead: Set[str], owner: str) -> list[ProcessRecord]:
     """Take over the processes of servers that are gone."""
-    claimed = [row for each in sorted(dead) for row in await tx.all("claim_processes", owner, each)]
+    claimed = [(each, row) for each in sorted(dead) for row in await tx.all("claim_processes", owner, each)]
     records = []
-    for session_pk, process_group, started in claimed:
+    for each, (session_pk, process_group, started) in claimed:
         row = await tx.one("session_id_by_pk", session_pk)
         assert row is not None
         records.append(
-            ProcessRecord(session_id=SessionId(id_text(row[0])), process_group=process_group, started=started)
+            ProcessRecord(
+                session_id=SessionId(id_text(row[0])),
+                process_group=process_group,
+                started=started,
+                owner=each,
+                is_here=_place(each) == _place(owner),
+            )
         )
     return records
+
+
+def _place(owner: str) -> str:
+    """Where the processes of an owner run. Every owner says it at its end."""
+    return owner.rpartition(".")[2]

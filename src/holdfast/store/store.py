@@ -35,6 +35,11 @@ class Store(
     def organization(self) -> str:
         return self._scope.organization
 
+    @property
+    def incarnation(self) -> str:
+        """A name of this opening of the store, which no other has, nor has one of a copy of it."""
+        return self._engine.owner
+
     def require_admin(self, what: str) -> None:
         """Raise unless the caller is an admin of the organization."""
         self._scope.admit_admin(what)

@@ -234,7 +234,7 @@ class StandIns:
 
     def __init__(self, records: Path, directory: GitDirectory) -> None:
         self._directory = directory
-        self._records = records
+        self._records = _own(records)
         """What was put into each git directory, or for the working tree into the first: each path ended by a
         NUL. Each sandbox holds a lock on each."""
         self._files: list[int] = []
@@ -287,8 +287,15 @@ def _put(path: Path, stand_in: str | None, record: int) -> None:
 
 def tidy(records: Path) -> None:
     """Take away what sandboxes have left whose server was killed."""
-    for record in records.glob("*"):
+    for record in _own(records).glob("*"):
         _clear(os.open(record, os.O_RDWR | os.O_CLOEXEC))
+
+
+def _own(records: Path) -> Path:
+    """Where this directory's records are, and not those of a directory that it is a copy of."""
+    records.mkdir(parents=True, exist_ok=True, mode=0o700)
+    here = records.stat()
+    return records / f"{here.st_dev}-{here.st_ino}"
 
 
 def _clear(record: int) -> None:

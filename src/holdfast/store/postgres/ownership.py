@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.store.marks import Mark, is_abandoned
+from holdfast.store.place import place_of
 from holdfast.store.postgres.connection import Connection
 
 RETURN_SECONDS = 10
@@ -38,7 +39,7 @@ class Ownership:
     def __init__(self) -> None:
         self.lock = secrets.randbits(62)
         self._marks = _directory()
-        self.owner = f"{self.lock}.{_name(self._marks)}"
+        self.owner = f"{self.lock}.{_name(self._marks)}.{place_of(self._marks)}"
         self._mark = _make_mark(self._marks / self.owner)
         self._missing: dict[str, float] = {}
         """Since when the locks of nodes elsewhere have been free, as far as was looked."""
@@ -57,7 +58,7 @@ class Ownership:
 
     def _is_dead(self, owner: str, now: float) -> bool:
         is_missing = owner in self._missing
-        if owner.partition(".")[2] != _name(self._marks):
+        if owner.split(".")[1] != _name(self._marks):
             return is_missing and now - self._missing[owner] >= RETURN_SECONDS
         try:
             return is_abandoned(self._marks / owner)

@@ -8,7 +8,7 @@ DELETE FROM processes WHERE owner = $1 AND process_group = $2
 DELETE FROM processes WHERE session_pk = $1 AND owner = $2
 
 -- name: processes_of_session
-SELECT process_group, started FROM processes WHERE session_pk = $1
+SELECT process_group, started, owner FROM processes WHERE session_pk = $1
 
 -- name: process_owners
 SELECT DISTINCT owner FROM processes

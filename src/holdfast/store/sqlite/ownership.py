@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store.marks import Mark, is_abandoned
+from holdfast.store.place import place_of
 
 OPENING_SECONDS = 60
 """How long to wait for another process that opens, creates or migrates the database."""
@@ -24,7 +25,7 @@ class Ownership:
 
     def __init__(self, path: Path) -> None:
         self._database = path
-        self.owner = os.urandom(8).hex()
+        self.owner = f"{os.urandom(8).hex()}.{place_of(path.parent)}"
         self._mark = Mark(_file(path, self.owner))
 
     def dead(self, owners: Iterable[str]) -> set[str]:
