@@ -113,6 +113,11 @@ class PostgresServer:
 def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("PG")]:
         del os.environ[name]  # PGHOST, PGPORT and their like would lead the tests to another server
+    for name in (
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+    ):  # what a person here has is not for tests
+        os.environ[name] = str(Path(tempfile.gettempdir(), f"holdfast-tests-{os.getuid()}"))
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         config.stash[POSTGRES_HOME] = Path(worker["postgres_home"])

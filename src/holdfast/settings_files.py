@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from platformdirs import user_config_path
+from platformdirs import user_config_path, user_state_path
 
 from holdfast.errors import InvalidInput
 from holdfast.files import make_directory
@@ -37,6 +37,11 @@ class SettingsFiles(NamedTuple):
 def user_directory() -> Path:
     """Where your own settings file and the list of the files you trust are."""
     return user_config_path("holdfast")
+
+
+def state_directory() -> Path:
+    """What all that you run here has in common, whatever its data directory is."""
+    return user_state_path("holdfast")
 
 
 def trusted_files() -> TrustedFiles:

@@ -38,8 +38,9 @@ class Scene:
             file.write_text(f"{SECRET}\n")
         self.home, self.data = directory / "home", directory / "data"
         self.repository = repository(directory / "work" / "project")
+        self.tools = made_by.only(kind)
         self.sandboxes = Sandboxes(
-            self.data / "sandboxes", never=[self.data, directory / "questions"], made_by=made_by.only(kind)
+            self.data / "sandboxes", never=[self.data, directory / "questions"], made_by=self.tools
         )
         self.entry = AgentEntry(
             command=sys.executable,

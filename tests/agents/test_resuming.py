@@ -265,6 +265,7 @@ async def test_a_server_on_a_copy_ends_no_agent_of_the_server_that_it_was_copied
         shutil.copytree(world.directory, copy, ignore=shutil.ignore_patterns("copy", "workspace", "socket"))
         async with open_store(f"sqlite:///{copy / 'holdfast.db'}") as store:
             other = World(store, copy)
+            other.records = world.records
             async with other.supervisor() as second:
                 there = await store.get_session(session.id)
                 assert (there.status, there.status_reason) == (SessionStatus.CANCELLED, "server_restart")

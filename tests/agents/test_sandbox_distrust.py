@@ -396,3 +396,27 @@ async def test_what_an_agent_may_do_with_a_file_is_what_its_sandbox_says(scene: 
 async def _made(world: World) -> Path:
     await world.repo()
     return world.repository
+
+
+async def test_sandboxes_of_one_agent_are_opened_side_by_side(scene: Scene) -> None:
+    sandboxes = await asyncio.gather(*(scene.open() for _ in range(6)))
+    ended = await asyncio.gather(*(asyncio.to_thread(scene.run, each, "true") for each in sandboxes))
+    await asyncio.gather(*(each.close() for each in sandboxes))
+    assert [each.returncode for each in ended] == [0] * 6
+    left = {path.name for path in (scene.repository / ".git").iterdir()}
+    assert not left & {"commondir", "config.worktree", "modules", "worktrees"}
+
+
+async def test_sandboxes_of_two_data_directories_share_stand_ins_in_one_repository(scene: Scene) -> None:
+    first, second = [
+        Sandboxes(scene.data / name, made_by=scene.tools, records=scene.data / "records") for name in "ab"
+    ]
+    owner = ("local", "person", "agent")
+    opened = [
+        await each.open(scene.entry, scene.repository, scene.entry.environment(), owner=owner)
+        for each in (first, second)
+    ]
+    await opened[0].close()
+    assert scene.run(opened[1], "sh", "-c", "echo evil > .git/commondir").returncode != 0
+    await opened[1].close()
+    assert not (scene.repository / ".git" / "commondir").exists()

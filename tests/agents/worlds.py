@@ -66,6 +66,7 @@ class World:
         )
         self.agents = {"demo": self.demo, **(agents or {})}
         self.repositories = Repositories(self.root)
+        self.records = directory / "records"
 
     def trust(self) -> None:
         """Let the demo agent do all that it wants in its repository, without a question."""
@@ -73,7 +74,7 @@ class World:
 
     def supervisor(self, **options: Any) -> Supervisor:
         """One whose agents are in sandboxes, as those of a server are."""
-        sandboxes = Sandboxes(self.directory / "sandboxes", never=[self.box.directory])
+        sandboxes = Sandboxes(self.directory / "sandboxes", never=[self.box.directory], records=self.records)
         asks = McpDoor(
             self.box, QuestionSettings(soft_return_seconds=0), self.directory / "sandboxes" / "tmp"
         )

@@ -16,7 +16,7 @@ from holdfast.agents.sandbox.machine import TOOLCHAINS
 from holdfast.agents.sandbox.sandbox import TEMPORARIES
 from holdfast.agents.supervisor import QuestionDoor, Supervisor
 from holdfast.questions.directory import default_directory
-from holdfast.settings_files import kept_from_agents
+from holdfast.settings_files import kept_from_agents, state_directory
 from holdfast.store import dialect, sqlite_path
 
 if TYPE_CHECKING:
@@ -50,7 +50,14 @@ def open_sandboxes(settings: Settings) -> Sandboxes:
     toolchains = (*TOOLCHAINS, *settings.sandbox.toolchains)
     workspace = settings.workspace
     roots = [workspace.root.expanduser().absolute(), *map(_named_part, workspace.roots.values())]
-    return Sandboxes(settings.data_dir / SANDBOXES, never=never, roots=roots, toolchains=toolchains)
+    records = state_directory() / "git"
+    return Sandboxes(
+        settings.data_dir / SANDBOXES,
+        never=[*never, records],
+        roots=roots,
+        toolchains=toolchains,
+        records=records,
+    )
 
 
 def _named_part(root: Path) -> Path:

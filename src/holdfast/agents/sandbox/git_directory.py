@@ -18,6 +18,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
+from uuid import uuid4
 
 from holdfast import git
 from holdfast.agents.sandbox.kinds import SandboxRefused
@@ -234,7 +235,7 @@ class StandIns:
 
     def __init__(self, records: Path, directory: GitDirectory) -> None:
         self._directory = directory
-        self._records = _own(records)
+        self._records = records
         """What was put into each git directory, or for the working tree into the first: each path ended by a
         NUL. Each sandbox holds a lock on each."""
         self._files: list[int] = []
@@ -281,21 +282,27 @@ def _put(path: Path, stand_in: str | None, record: int) -> None:
         if stand_in is None:
             path.mkdir()
         else:
-            with path.open("x") as file:
-                file.write(stand_in)
+            _appear(path, stand_in)
+
+
+def _appear(path: Path, text: str) -> None:
+    """Make a file that is whole as soon as it is there: git fails where `commondir` is empty."""
+    written = path.with_name(f".{path.name}.{uuid4().hex}")
+    written.write_text(text)
+    try:
+        path.hardlink_to(written)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        written.rename(path)
+    finally:
+        written.unlink(missing_ok=True)
 
 
 def tidy(records: Path) -> None:
     """Take away what sandboxes have left whose server was killed."""
-    for record in _own(records).glob("*"):
+    for record in records.glob("*"):
         _clear(os.open(record, os.O_RDWR | os.O_CLOEXEC))
-
-
-def _own(records: Path) -> Path:
-    """Where this directory's records are, and not those of a directory that it is a copy of."""
-    records.mkdir(parents=True, exist_ok=True, mode=0o700)
-    here = records.stat()
-    return records / f"{here.st_dev}-{here.st_ino}"
 
 
 def _clear(record: int) -> None:

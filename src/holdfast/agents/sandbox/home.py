@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 
@@ -73,7 +73,8 @@ def _directory_of(home: Path, name: Path) -> Iterator[int]:
                 following = _opened(part, here)
             except OSError:  # nothing, a file, or a link
                 _unlink(part, here)
-                os.mkdir(part, 0o700, dir_fd=here)
+                with suppress(FileExistsError):  # another session makes it at this moment
+                    os.mkdir(part, 0o700, dir_fd=here)
                 following = _opened(part, here)
             os.close(here)
             here = following
@@ -88,7 +89,5 @@ def _opened(name: str, directory: int | None) -> int:
 
 
 def _unlink(name: str, directory: int) -> None:
-    try:
+    with suppress(FileNotFoundError, IsADirectoryError):
         os.unlink(name, dir_fd=directory)
-    except FileNotFoundError:
-        return

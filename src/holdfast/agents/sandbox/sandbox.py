@@ -53,7 +53,8 @@ VARIABLES_OF_COMMAND = "HOLDFAST_VARIABLES"
 """Tells the launcher what to set for the command alone."""
 
 HOMES, TEMPORARIES, RECORDS = "homes", "tmp", "git"
-"""Directories below that of the sandboxes: what agents keep, `/tmp` of each session, what stands in git's."""
+"""Directories below that of the sandboxes: what agents keep, `/tmp` of each session, what stands in git's
+unless another place is given."""
 
 UNSIGNED = {"commit.gpgSign": "false", "tag.gpgSign": "false"}
 """An agent cannot sign in its person's name, and can commit all the same."""
@@ -185,11 +186,14 @@ class Sandboxes:
         never: Sequence[Path] = (),
         roots: Sequence[Path] = (),
         toolchains: Sequence[str] = machine.TOOLCHAINS,
+        records: Path | None = None,
         made_by: Tools | None = None,
     ) -> None:
         """Their homes are below `directory`. No agent sees `never`, whatever its repository is, and no other
-        repository in `roots`."""
+        repository in `roots`. `records` says what was put into repositories, for all that work in them.
+        """
         self._directory = directory
+        self._records = records or directory / RECORDS
         self._roots = [Path(os.path.realpath(path)) for path in roots]
         self.never = [Path(os.path.realpath(path)) for path in never]
         self._toolchains = tuple(toolchains)
@@ -202,13 +206,14 @@ class Sandboxes:
             never=self.never,
             roots=self._roots,
             toolchains=self._toolchains,
+            records=self._records,
             made_by=self._made_by,
         )
 
     async def tidy(self) -> None:
         """Take away what was made for sessions whose server was killed."""
         await asyncio.to_thread(tidy_temporary, self._directory / TEMPORARIES)
-        await asyncio.to_thread(tidy_git, self._directory / RECORDS)
+        await asyncio.to_thread(tidy_git, self._records)
 
     async def tools(self) -> Tools:
         return self._made_by or await tools()
@@ -274,7 +279,7 @@ class Sandboxes:
             undone.callback(temporary.remove)
             stand_ins, fixed = None, []
             if git_directory is not None:
-                stand_ins = StandIns(self._directory / RECORDS, git_directory)
+                stand_ins = StandIns(self._records, git_directory)
                 undone.callback(stand_ins.remove)
                 fixed = stand_ins.put()
                 lacks = _with_links(entry, lacks, stand_ins.links)
