@@ -130,6 +130,14 @@ class StoreReadOnly(StoreError):
     from_afar = "The store can only be read now; nothing of this call was saved."
 
 
+class StoreReplaced(StoreError):
+    """What is at the store's place is not what was opened there: it was deleted, replaced or brought down."""
+
+    code = "store_replaced"
+    status = 503
+    from_afar = "The store was taken away or changed under the server, which must be started again."
+
+
 class NotADatabase(StoreError):
     code = "not_a_database"
 

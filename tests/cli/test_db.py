@@ -84,15 +84,22 @@ def test_up_never_goes_down_nor_down_up(cli: Cli, target: str) -> None:
     assert cli("db", "upgrade", HEAD, "--store", url).returncode == 0
 
 
+@pytest.mark.req("SEC-22")
 def test_down_and_up_again(cli: Cli) -> None:
     url = f"sqlite:///{cli.home}/my.db"
     say(url, "kept")
     refused = cli("db", "downgrade", "0001", "--store", url, typed="n\n")
     assert refused.returncode == 1
-    assert "The database holds 1 sessions with 1 messages." in refused.stdout
-    assert "dropped with their data" in refused.stdout
+    held = "1 sessions of 1 organizations with 1 messages, 0 tokens and 0 audit entries. "
+    assert f"The database holds {held}What revision 0001 has no place for is lost." in refused.stdout
+    assert "So are all tokens and the audit log." in refused.stdout
+    before = json.loads(cli("db", "current", "--json", "--store", url).stdout)
     assert cli("db", "downgrade", "0001", "--store", url, typed="y\n").returncode == 0
     assert json.loads(cli("db", "current", "--json", "--store", url).stdout)["revision"] == "0001"
+    checked = cli("db", "check", "--store", url)
+    assert (checked.returncode, "checking would bring it to" in checked.stderr) == (1, True)
+    assert json.loads(cli("db", "current", "--json", "--store", url).stdout)["revision"] == "0001"
+    assert before["revision"] == HEAD
     assert cli("db", "upgrade", "--store", url).stdout == f"The schema went from 0001 to {HEAD}.\n"
     assert said(url) == ["kept"]
     wrong = cli("db", "downgrade", "7777", "--yes", "--store", url)

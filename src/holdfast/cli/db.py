@@ -13,20 +13,22 @@ import msgspec
 import typer
 from rich.console import Console
 
-from holdfast.cli.finding import PAGE, with_store
+from holdfast.cli.finding import with_store
 from holdfast.cli.options import JsonOption, StoreOption, settings_for
 from holdfast.config import Settings, load_settings
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.server.presence import Presence, store_name
 from holdfast.store import migrate, revision
 from holdfast.store.migrations import HEAD
-from holdfast.store.options import SessionFilter
 from holdfast.store.store import Store
 
 T = TypeVar("T")
 
 BASE = "base"
 """The revision of an empty database."""
+
+WITH_TOKENS = "0002"
+"""The revision that brought tokens and the audit log."""
 
 MAX_HOURS = 876_000
 """A hundred years."""
@@ -81,7 +83,9 @@ def downgrade(
     _require_database(url)
     _require_no_server(settings)
     if not yes:
-        lost = f"Tables that revision {target} does not know are dropped with their data."
+        lost = f"What revision {target} has no place for is lost."
+        if _place(target) < WITH_TOKENS:
+            lost = f"{lost} So are all tokens and the audit log."
         typer.confirm(f"{_contents(settings, recorded)}{lost} Go on?", abort=True)
     _report(asyncio.run(migrate(url, target)))
 
@@ -89,6 +93,12 @@ def downgrade(
 @app.command()
 def check(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Look for damage: exit code 0 when there is none."""
+    recorded = asyncio.run(revision(settings_for(store).store_url))
+    if recorded is not None and recorded < HEAD:
+        raise Conflict(
+            f"The database is at revision {recorded}, and checking would bring it to {HEAD}. Check it with "
+            "the Holdfast that wrote it, or run `holdfast db upgrade` first."
+        )
     problems = _with_store(store, "checking", lambda opened: opened.problems())
     if as_json:
         typer.echo(json.dumps({"problems": list(problems)}))
@@ -174,18 +184,11 @@ def _contents(settings: Settings, recorded: str) -> str:
     if recorded != HEAD:
         return ""
 
-    async def counted(store: Store) -> tuple[int, int]:
-        sessions = messages = 0
-        before = None
-        while True:
-            page = await store.list(SessionFilter(limit=PAGE, before=before))
-            sessions += len(page.sessions)
-            messages += sum(each.message_count for each in page.sessions)
-            if (before := page.next) is None:
-                return sessions, messages
-
-    sessions, messages = with_store(settings, counted)
-    return f"The database holds {sessions:,} sessions with {messages:,} messages. "
+    held = with_store(settings, lambda store: store.contents())
+    return (
+        f"The database holds {held.sessions:,} sessions of {held.organizations:,} organizations with "
+        f"{held.messages:,} messages, {held.tokens:,} tokens and {held.audit_entries:,} audit entries. "
+    )
 
 
 def _recorded(url: str, target: str) -> str:

@@ -153,6 +153,10 @@ async def _store(settings: Settings) -> Finding:
             return Finding("store", False, f"{directory} cannot be written; {STORE_REMEDY}")
     if recorded is None:
         return Finding("store", True, f"{settings.store_url} is empty; the first use creates it")
+    if recorded > HEAD:
+        return Finding(
+            "store", False, f"{settings.store_url} has revision {recorded} of a newer Holdfast; install that"
+        )
     behind = "" if recorded == HEAD else f"; the next use brings it to {HEAD}"
     return Finding("store", True, f"{settings.store_url} is at revision {recorded}{behind}")
 

@@ -99,6 +99,16 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     """The one that it was given for, and goes with."""
 
 
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a store has of all organizations."""
+
+    organizations: int
+    sessions: int
+    messages: int
+    tokens: int
+    audit_entries: int
+
+
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A process group that serves a session."""
 

@@ -34,6 +34,9 @@ class Engine(Protocol):
     async def dead(self, owners: Iterable[str]) -> set[str]:
         """Those of `owners` that surely no longer run; one that is asked about again may have become sure."""
 
+    async def ready(self) -> None:
+        """Raise unless the database answers, and is the one that was opened, with the same schema."""
+
     async def problems(self) -> list[str]:
         """What is wrong with the database, as far as the engine itself can tell."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.errors import InvalidInput
 from holdfast.model.ids import id_bytes
+from holdfast.model.records import Contents
 from holdfast.model.session import Session
 from holdfast.model.status import SessionStatus
 from holdfast.model.times import to_ms
@@ -97,6 +98,20 @@ async def totals(tx: Transaction) -> dict[SessionStatus, int]:
     """How many sessions of all organizations are in each status."""
     counted: dict[str, int] = {status: int(n) for status, n in await tx.all("session_totals")}
     return {status: counted.get(status, 0) for status in SessionStatus}
+
+
+async def contents(tx: Transaction) -> Contents:
+    """How much there is of all organizations."""
+    row = await tx.one("contents")
+    assert row is not None
+    organizations, sessions, messages, tokens, audit_entries = row
+    return Contents(
+        organizations=organizations,
+        sessions=sessions,
+        messages=messages,
+        tokens=tokens,
+        audit_entries=audit_entries,
+    )
 
 
 async def equalities(tx: Transaction, scope: Scope, wanted: SessionFilter) -> dict[str, Any]:

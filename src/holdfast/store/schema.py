@@ -11,7 +11,7 @@ import io
 from functools import cache
 from pathlib import Path
 
-from holdfast.errors import InvalidInput, NotADatabase, SchemaTooNew
+from holdfast.errors import InvalidInput, NotADatabase, SchemaTooNew, StoreReplaced
 from holdfast.store.migrations import HEAD
 
 BASE = "base"
@@ -45,6 +45,18 @@ def behind(recorded: str | None) -> bool:
             "install a newer Holdfast to open it."
         )
     return recorded < HEAD
+
+
+def require_head(recorded: str | None) -> None:
+    """Raise unless an open database still has the schema that it was opened with."""
+    if recorded != HEAD:
+        raise StoreReplaced(
+            f"The database went from schema {HEAD} to {recorded or BASE} while it was open; start again."
+        )
+
+
+def is_down(recorded: str | None, target: str) -> bool:
+    return recorded is not None and (target == BASE or target < recorded)
 
 
 def script(dialect: str, recorded: str | None, target: str | None = None) -> str:

@@ -45,6 +45,22 @@ async def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         await server.close()
 
 
+async def changed(url: str, statement: str) -> None:
+    """Change a database past the store."""
+    if dialect(url) == "sqlite":
+        connection = apsw.Connection(str(sqlite_path(url)))
+        try:
+            connection.execute(statement)
+        finally:
+            connection.close()
+        return
+    server = await asyncpg.connect(url)
+    try:
+        await server.execute(statement)
+    finally:
+        await server.close()
+
+
 @asynccontextmanager
 async def holding(url: str, table: str) -> AsyncIterator[None]:
     """Keep a table of PostgreSQL from everybody else."""

@@ -8,11 +8,19 @@ import apsw
 import pytest
 
 from holdfast import HoldfastError, Message, SessionKey, open_store
-from holdfast.errors import InvalidInput, NotADatabase, SchemaTooNew, StoreError, StoreUnavailable
+from holdfast.errors import (
+    Conflict,
+    InvalidInput,
+    NotADatabase,
+    SchemaTooNew,
+    StoreError,
+    StoreReplaced,
+    StoreUnavailable,
+)
 from holdfast.store import migrate, revision
 from holdfast.store.sqlite import ownership
 from holdfast.store.sqlite.ownership import opening
-from tests.store.faults.contents import assert_one_sentence, history, rows
+from tests.store.faults.contents import assert_one_sentence, changed, history, rows
 from tests.store.faults.processes import Report, worker
 
 
@@ -50,6 +58,31 @@ async def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(
     path = tmp_path / "file.db"
     make(path)
     await _assert_refused(path, NotADatabase)
+
+
+@pytest.mark.req("SEC-21")
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("ending", ["", "-wal"])
+async def test_nothing_is_saved_in_files_that_were_taken_away(
+    tmp_path: Path, key: SessionKey, ending: str, *, replaced: bool
+) -> None:
+    path = tmp_path / "holdfast.db"
+    async with open_store(f"sqlite:///{path}") as store:
+        await store.get_or_create(key)
+        await store.append_messages(key, [Message.user("saved")])
+        await store.ready()
+        file = path.with_name(path.name + ending)
+        content = file.read_bytes()
+        file.unlink()
+        if replaced:
+            (tmp_path / "another").write_bytes(content)  # so that the number of the old one is not used again
+            file.write_bytes(content)
+        with pytest.raises(StoreReplaced, match=f"{file.name} was deleted or replaced") as refused:
+            await store.append_messages(key, [Message.user("gone")])
+        assert refused.value.status == 503
+        assert_one_sentence(str(refused.value).partition(". ")[0] + ".")
+        with pytest.raises(StoreReplaced):
+            await store.ready()
 
 
 async def test_a_truncated_store_is_refused_and_left_as_it_is(tmp_path: Path, key: SessionKey) -> None:
@@ -222,3 +255,21 @@ async def test_a_process_that_hangs_while_it_opens_a_store_does_not_hang_the_oth
             assert_one_sentence(str(refusal.value))
     async with open_store(sqlite_url) as store:
         assert await store.problems() == []
+
+
+@pytest.mark.req("SEC-22")
+async def test_a_database_that_somebody_has_open_is_not_brought_down(postgres_url: str) -> None:
+    async with open_store(postgres_url) as store:
+        with pytest.raises(Conflict, match="has this database open"):
+            await migrate(postgres_url, "0009")
+        await store.ready()
+    await migrate(postgres_url, "0009")
+
+
+@pytest.mark.req("SEC-22")
+async def test_a_schema_that_was_changed_all_the_same_is_noticed(store_url: str) -> None:
+    async with open_store(store_url) as store:
+        await store.ready()
+        await changed(store_url, "UPDATE alembic_version SET version_num = '0009'")
+        with pytest.raises(StoreReplaced, match="went from schema"):
+            await store.ready()

@@ -28,8 +28,8 @@ async def get_health() -> Response:
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", responses=answers(shapes.Health))
 async def get_readiness(parts: PartsOf) -> Response:
-    """Whether the server can do its work: its store answers."""
-    await parts.store.count_sessions()
+    """Whether the server can do its work: its store answers, and is the one that it opened."""
+    await parts.store.ready()
     return rendered(shapes.Health(status="ok", version=holdfast.__version__))
 
 

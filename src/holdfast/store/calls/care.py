@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from holdfast.model.records import Contents
 from holdfast.model.status import SessionStatus
 from holdfast.store import (
     check,
@@ -41,6 +42,15 @@ class CareCalls(Calls):
             )
             for url in urls:
                 yield url
+
+    async def ready(self) -> None:
+        """Raise unless the database answers, and is the one that was opened, with the same schema."""
+        await self._engine.ready()
+
+    async def contents(self) -> Contents:
+        """How much there is of all organizations."""
+        self._scope.admit_admin("count what all organizations have")
+        return await self._engine.read(listing.contents, snapshot=True)
 
     async def problems(self) -> Sequence[str]:
         """Everything that is wrong with the stored data: nothing, in a healthy store."""

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, cast
 
 import asyncpg
 
-from holdfast.errors import NotADatabase
+from holdfast.errors import Conflict, NotADatabase
 from holdfast.store import schema, statements
 from holdfast.store.engine import Committed
 from holdfast.store.postgres.connection import (
@@ -22,7 +22,7 @@ from holdfast.store.postgres.connection import (
 )
 from holdfast.store.postgres.dump import dump
 from holdfast.store.postgres.ownership import Ownership
-from holdfast.store.postgres.writer import WRITING_LOCK, Writer
+from holdfast.store.postgres.writer import IN_USE_LOCK, WRITING_LOCK, Writer
 from holdfast.store.transaction import Operation
 
 T = TypeVar("T")
@@ -85,6 +85,12 @@ class PostgresEngine:
             async with self._pool.acquire() as connection:
                 return await self._ownership.dead(connection, owners)
 
+    async def ready(self) -> None:
+        with reported():
+            async with self._pool.acquire() as connection:
+                recorded = await recorded_revision(connection)
+        schema.require_head(recorded)
+
     async def problems(self) -> list[str]:
         with reported():
             rows = await self._pool.fetch(
@@ -141,6 +147,8 @@ async def migrate(url: str, target: str | None = None) -> tuple[str | None, str 
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
                 before = await recorded_revision(connection)
+                if target is not None and schema.is_down(before, target):
+                    await _require_no_node(connection)
                 if script := schema.script("postgresql", before, target):
                     # Tables are locked in another order than writers do it, so nobody writes meanwhile.
                     await connection.execute("SELECT pg_advisory_xact_lock($1)", WRITING_LOCK)
@@ -148,6 +156,11 @@ async def migrate(url: str, target: str | None = None) -> tuple[str | None, str 
                 return before, await recorded_revision(connection)
     finally:
         await connection.close()
+
+
+async def _require_no_node(connection: Any) -> None:
+    if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", IN_USE_LOCK):
+        raise Conflict("A server or another program has this database open; stop all of them first.")
 
 
 async def revision(url: str) -> str | None:

@@ -34,6 +34,10 @@ WRITING_LOCK = 0x68662077
 """The advisory lock of a node that writes."""
 
 
+IN_USE_LOCK = 0x686F6C65
+"""The advisory lock that all nodes share: while one is up, the schema is not brought down."""
+
+
 class Job:
     __slots__ = ("alone", "error", "future", "operation", "raced", "result")
 
@@ -91,6 +95,7 @@ class Writer:
                 with reported():
                     # Shared, so as not to wait for a connection of ours that the server has not yet missed.
                     await connection.execute("SELECT pg_advisory_lock_shared($1)", self._lock)
+                    await connection.execute("SELECT pg_advisory_lock_shared($1)", IN_USE_LOCK)
                     if self._durability == "normal":
                         await connection.execute("SET synchronous_commit = off")
             except BaseException:

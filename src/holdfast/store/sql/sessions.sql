@@ -91,6 +91,10 @@ SELECT status, n FROM session_counts WHERE organization = $1 AND owner = $2 AND 
 -- name: session_totals
 SELECT status, sum(n) FROM session_counts WHERE owner = '' AND agent = '' AND repo_pk = 0 GROUP BY status
 
+-- name: contents
+SELECT (SELECT count(DISTINCT organization) FROM sessions), (SELECT count(*) FROM sessions),
+    (SELECT count(*) FROM messages), (SELECT count(*) FROM tokens), (SELECT count(*) FROM audit)
+
 -- Filled in by listing.py: the keys are chosen from an index first, and only then joined.
 -- name: session_page
 SELECT c.pk, h.rev, c.updated_at

@@ -68,6 +68,10 @@ class SqliteEngine:
     async def dead(self, owners: Iterable[str]) -> set[str]:
         return await asyncio.to_thread(self._ownership.dead, owners)
 
+    async def ready(self) -> None:
+        self._writer.place.check()
+        schema.require_head(await asyncio.to_thread(revision, self._path))
+
     async def problems(self) -> list[str]:
         return await asyncio.to_thread(self._problems)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.errors import StoreClosed
+from holdfast.errors import StoreClosed, StoreReplaced
 from holdfast.store.engine import Committed
 from holdfast.store.sqlite.connection import BUSY_MS, SqliteTransaction, as_ours
 from holdfast.store.transaction import Operation, run_through
@@ -55,10 +55,34 @@ class Job:
         self.error: BaseException | None = None
 
 
+class Place:
+    """The files of a database as they were opened. One that is deleted or replaced is still open here."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = {each: _identity(each) for each in (path, path.with_name(f"{path.name}-wal"))}
+
+    def check(self) -> None:
+        for path, opened in self._files.items():
+            if opened is not None and _identity(path) != opened:
+                raise StoreReplaced(
+                    f"{path} was deleted or replaced while it was open, so nothing is saved any more. Put "
+                    "the file back, or accept what is there now, and start again."
+                )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class Writer:
     def __init__(self, connection: apsw.Connection, path: Path, statements: Mapping[str, str]) -> None:
         self._connection = connection
         self._path = path
+        self.place = Place(path)
         self._transaction = SqliteTransaction(connection, statements)
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
@@ -120,8 +144,12 @@ class Writer:
 
     def _commit(self, batch: list[Job]) -> None:
         try:
+            self.place.check()
             while not self._attempt(batch):
                 pass
+        except StoreReplaced as error:
+            for job in batch:
+                job.error = error
         except apsw.Error as error:
             for job in batch:
                 job.error = job.error or as_ours(error, self._path, self._connection.system_errno)
