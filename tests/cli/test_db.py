@@ -71,6 +71,25 @@ def test_the_tables_are_not_dropped_under_a_running_server(cli: Cli) -> None:
     assert said(url) == ["kept"]
 
 
+@pytest.mark.req("SEC-23")
+def test_a_command_that_changes_something_names_its_store_and_takes_no_other_than_the_servers(
+    cli: Cli,
+) -> None:
+    made = cli("token", "create", "--user", "ada")
+    ours = f"sqlite:///{cli.home}/data/holdfast.db"
+    assert (made.returncode, f"Store: {ours}" in made.stderr.splitlines()) == (0, True)
+    Presence("http://127.0.0.1:1", os.getpid(), "hf_x", "postgresql://a@b/c").write(cli.home / "data")
+    for command in (("token", "create", "--user", "ada"), ("sessions", "list"), ("token", "list")):
+        refused = cli(*command)
+        assert refused.returncode == 1
+        assert (
+            "http://127.0.0.1:1 with the store postgresql://a@b/c, and this command would" in refused.stderr
+        )
+        assert cli(*command, "--store", ours).returncode == 0
+    cli.environment["HOLDFAST_STORE"] = ours
+    assert cli("token", "list").returncode == 0
+
+
 @pytest.mark.parametrize("target", ["base", "0001"])
 def test_up_never_goes_down_nor_down_up(cli: Cli, target: str) -> None:
     url = f"sqlite:///{cli.home}/my.db"
@@ -179,7 +198,8 @@ def test_every_command_works_on_postgresql(cli: Cli, postgres_url: str, command:
     say(postgres_url, "hello")
     cli.environment["HOLDFAST_BLOBS_URL"] = (cli.home / "blobs").as_uri()
     result = cli("db", command, "--store", postgres_url)
-    assert (result.returncode, result.stderr) == (0, "")
+    changes = command in ("upgrade", "vacuum", "collect")
+    assert (result.returncode, result.stderr) == (0, f"Store: {postgres_url}\n" if changes else "")
     assert said(postgres_url) == ["hello"]
 
 

@@ -4,14 +4,16 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from holdfast import open_store
-from holdfast.agents.process import strays
+from holdfast.agents.process import mark_of, strays
 from tests.agents.scripts import script
 from tests.agents.worlds import PYTHON, repository
 from tests.cli.command import Cli, a_server
@@ -267,12 +269,15 @@ def test_when_it_is_told_to_end_it_ends_the_agent_and_what_that_started(cli: Cli
     with cli.running("run", "--agent", "trusted", "say heron\nrun echo $$ > pid; exec sleep 600") as process:
         while not (cli.home / "pid").exists() or not (cli.home / "pid").read_text():
             assert process.poll() is None
-        session = session_id(cli)
-        assert strays(session)
+        file = Path(cli.environment["HOLDFAST_DATA_DIR"]) / "holdfast.db"
+        with closing(sqlite3.connect(file)) as database:
+            ((owner,),) = database.execute("SELECT DISTINCT owner FROM processes").fetchall()
+        mark = mark_of(session_id(cli), owner)
+        assert strays(mark)
         process.send_signal(signal.SIGTERM)
         process.communicate()
         assert process.returncode == -signal.SIGTERM
-    assert strays(session) == []
+    assert strays(mark) == []
     (kept,) = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
     assert kept["status"] == "cancelled"
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.finding import with_store
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.errors import InvalidInput
 from holdfast.model.session import Session
 from holdfast.questions.shown import harmless
@@ -39,7 +39,10 @@ def archive(
         planned = await plan_archiving(opened, timedelta(days=idle_days), datetime.now(UTC))
         return planned, await archive_planned(opened, planned) if apply else []
 
-    planned, archived = with_store(settings_for(store), act)
+    settings = settings_for(store)
+    planned, archived = with_store(settings, act)
+    if apply:
+        say_store(settings)
     if as_json:
         done = {session.id for session in archived}
         typer.echo(json.dumps([_as_json(each, each.session.id in done) for each in planned]))

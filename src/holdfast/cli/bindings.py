@@ -12,7 +12,7 @@ from rich.table import Table
 
 from holdfast.agents.catalogue import Catalogue
 from holdfast.cli.finding import with_store
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.config import Settings
 from holdfast.execution.opening import context_source
 from holdfast.model.key import name
@@ -92,6 +92,7 @@ def add(
         return await add_binding(opened, binding), is_known
 
     record, is_known = with_store(settings, act)
+    say_store(settings)
     typer.echo(json.dumps(_as_json(record)) if as_json else f"Binding {record.number}: {binding}")
     if not is_known:
         typer.echo(
@@ -108,7 +109,7 @@ def remove(
     as_json: JsonOption = False,
 ) -> None:
     """Remove a binding. Sessions that exist stay with their agents."""
-    record = _with_store(store, lambda opened, _: remove_binding(opened, number))
+    record = _with_store(store, lambda opened, _: remove_binding(opened, number), changes=True)
     typer.echo(json.dumps(_as_json(record)) if as_json else f"Removed binding {number}: {binding_of(record)}")
 
 
@@ -178,10 +179,15 @@ async def _configured(store: Store, settings: Settings, policy: RoutingPolicy) -
     return {each.strip().lower() for each in known}
 
 
-def _with_store(url: str | None, action: Callable[[Store, RoutingPolicy], Awaitable[T]]) -> T:
+def _with_store(
+    url: str | None, action: Callable[[Store, RoutingPolicy], Awaitable[T]], *, changes: bool = False
+) -> T:
     settings = settings_for(url)
     policy = RoutingPolicy.from_settings(settings.routing)
-    return with_store(settings, lambda opened: action(opened, policy))
+    result = with_store(settings, lambda opened: action(opened, policy))
+    if changes:
+        say_store(settings)
+    return result
 
 
 def _as_json(record: BindingRecord) -> dict[str, Any]:

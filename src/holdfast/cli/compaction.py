@@ -14,7 +14,7 @@ from rich.table import Table
 
 from holdfast.blobs import open_blobs
 from holdfast.cli.finding import SHORT, SessionArgument, meant, resolved, with_store
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.cli.transcript import Transcript
 from holdfast.compaction.compactor import Proposal
 from holdfast.compaction.layout import chain_in_effect
@@ -68,6 +68,8 @@ def compact(
         return await (propose_on_demand if plan else compact_on_demand)(opened, found, policy, weigh)
 
     done = with_store(settings, act)
+    if done is not None and not plan:
+        say_store(settings)
     if done is None:
         typer.echo("null" if as_json else "There is nothing to gain: the session was not changed.")
     elif isinstance(done, Proposal):
@@ -159,7 +161,9 @@ def undo(
         undone = await opened.undo_compaction(session_id, await _chosen(opened, session_id, compaction))
         return undone, await read_view(opened, session_id, default_counter())
 
-    undone, shown = with_store(settings_for(store), take_back)
+    settings = settings_for(store)
+    undone, shown = with_store(settings, take_back)
+    say_store(settings)
     if as_json:
         typer.echo(msgspec.json.encode(shapes.Compaction.of(undone)).decode())
     else:

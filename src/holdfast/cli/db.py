@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from holdfast.cli.finding import with_store
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.config import Settings, load_settings
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.server.presence import Presence, store_name
@@ -55,7 +55,8 @@ def upgrade(
     store: StoreOption = None,
 ) -> None:
     """Bring the schema up to a revision. Opening a store does the same by itself."""
-    url, target = settings_for(store).store_url, target or HEAD
+    settings, target = settings_for(store), target or HEAD
+    url = settings.store_url
     recorded = _recorded(url, target)
     if _place(target) < _place(recorded):
         raise InvalidInput(
@@ -63,6 +64,7 @@ def upgrade(
             f"data: holdfast db downgrade {target}"
         )
     _report(asyncio.run(migrate(url, target)))
+    say_store(settings)
 
 
 @app.command()
@@ -88,6 +90,7 @@ def downgrade(
             lost = f"{lost} So are all tokens and the audit log."
         typer.confirm(f"{_contents(settings, recorded)}{lost} Go on?", abort=True)
     _report(asyncio.run(migrate(url, target)))
+    say_store(settings)
 
 
 @app.command()
@@ -119,7 +122,7 @@ def backup(
 @app.command()
 def vacuum(store: StoreOption = None) -> None:
     """Give free space back to the file system."""
-    _with_store(store, "vacuuming", lambda opened: opened.vacuum())
+    _with_store(store, "vacuuming", lambda opened: opened.vacuum(), changes=True)
     typer.echo("Done.")
 
 
@@ -138,7 +141,9 @@ def collect(
     _require_its_blobs(settings)
     blobs = open_blobs(settings.blobs_url)
     age = timedelta(hours=older_than)
-    done = _with_store(store, "collecting", lambda opened: collect_orphans(blobs, opened, older_than=age))
+    done = _with_store(
+        store, "collecting", lambda opened: collect_orphans(blobs, opened, older_than=age), changes=True
+    )
     if as_json:
         typer.echo(msgspec.json.encode(done))
     else:
@@ -160,11 +165,16 @@ def _require_its_blobs(settings: Settings) -> None:
         )
 
 
-def _with_store(url: str | None, doing: str, action: Callable[[Store], Awaitable[T]]) -> T:
+def _with_store(
+    url: str | None, doing: str, action: Callable[[Store], Awaitable[T]], *, changes: bool = False
+) -> T:
     settings = settings_for(url)
     _require_database(settings.store_url)
     with _progress.status(doing):
-        return with_store(settings, action)
+        result = with_store(settings, action)
+    if changes:
+        say_store(settings)
+    return result
 
 
 def _require_database(url: str) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.finding import with_store
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.errors import InvalidInput
 from holdfast.model.records import MoveAction, MoveRecord, MoveStep
 from holdfast.routing.moves import apply_moves, plan_moves
@@ -56,6 +56,8 @@ def migrate(
         return steps, await apply_moves(opened, steps) if apply else None
 
     steps, record = with_store(settings, act)
+    if not plan:
+        say_store(settings)
     if as_json:
         typer.echo(json.dumps(_as_json(steps, record)))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Annotated, Any
 
@@ -9,6 +10,8 @@ import typer
 from pydantic import BaseModel
 
 from holdfast.config import Settings, load_settings
+from holdfast.errors import Conflict
+from holdfast.server.presence import Presence, store_name
 
 _PASSWORD = re.compile(r"(://[^\s/:@]*):\S*@")
 
@@ -39,11 +42,31 @@ AgentOption = Annotated[
 
 
 def settings_for(store: str | None) -> Settings:
-    """The settings, with the data directory there to be used."""
+    """The settings, with the data directory there to be used.
+
+    A command that was not told which store is meant does not take another one than the server that runs here.
+    """
     settings = load_settings(store=store)
+    if store is None and not os.environ.get("HOLDFAST_STORE"):
+        _refuse_another_store(settings)
     if settings.store is None:
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     return settings
+
+
+def say_store(settings: Settings) -> None:
+    """Name the store in which something was changed."""
+    typer.echo(f"Store: {without_password(settings.store_url)}", err=True)
+
+
+def _refuse_another_store(settings: Settings) -> None:
+    presence = Presence.read(settings.data_dir)
+    ours = store_name(settings.store_url)
+    if presence is not None and presence.is_running and presence.store not in (None, ours):
+        raise Conflict(
+            f"A server is running at {presence.url} with the store {presence.store}, and this command would "
+            f"use {ours}. Say which one is meant: --store, or HOLDFAST_STORE."
+        )
 
 
 def without_password(text: str) -> str:

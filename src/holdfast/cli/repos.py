@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.agents.opening import open_repositories
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.cli.outcomes import run
 from holdfast.config import Settings
 from holdfast.errors import InvalidInput, NotFound
@@ -42,6 +42,8 @@ def repos(
         found = run(
             _scan(settings, {name: allowed for name, allowed in ((allow, True), (deny, False)) if name})
         )
+    if allow or deny:
+        say_store(settings)
     if as_json:
         typer.echo(json.dumps([msgspec.to_builtins(repo) for repo in found]))
     elif not found:

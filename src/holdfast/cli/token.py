@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.client import Client
 from holdfast.config import load_settings
 from holdfast.errors import HoldfastError
@@ -65,7 +65,7 @@ def create(
         await _as_admin(opened, org).audit("token.create", "done", subject=token.id, detail=made_for)
         return shapes.Token.of(token), secret
 
-    token, secret = _with_store(store, act)
+    token, secret = _with_store(store, act, changes=True)
     if as_json:
         typer.echo(msgspec.json.encode(shapes.NewToken(token=token, secret=secret)))
     else:
@@ -115,7 +115,7 @@ def revoke(
         await view.audit("token.revoke", "done", subject=token.id)
         return shapes.Token.of(token)
 
-    token = _with_store(store, act)
+    token = _with_store(store, act, changes=True)
     typer.echo(f"The token of {token.user} opens nothing any more.")
 
 
@@ -138,14 +138,17 @@ def _as_admin(store: Store, organization: str) -> Store:
     return store.as_principal(Principal(organization, LOCAL.user, PrincipalRole.ADMIN)).through("cli")
 
 
-def _with_store(url: str | None, action: Callable[[Store], Awaitable[T]]) -> T:
+def _with_store(url: str | None, action: Callable[[Store], Awaitable[T]], *, changes: bool = False) -> T:
     settings = settings_for(url)
 
     async def act() -> T:
         async with open_store(settings.store_url, durability=settings.durability) as opened:
             return await action(opened)
 
-    return asyncio.run(act())
+    result = asyncio.run(act())
+    if changes:
+        say_store(settings)
+    return result
 
 
 def _state(token: shapes.Token) -> str:
