@@ -149,7 +149,7 @@ def test_a_binding_for_an_agent_that_is_not_known_is_refused_or_doubted(cli: Cli
     refused = cli(*add, "nosuch")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "names the agent 'nosuch', which is not known; known are clerk, librarian." in refused.stderr
-    assert cli(*add, "Clerk").stderr == ""
+    assert "No agent" not in cli(*add, "Clerk").stderr
     assert len(json.loads(cli("bindings", "list", "--json").stdout)) == 5
 
 
