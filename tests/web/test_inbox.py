@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+import pytest
 import pytest_asyncio
 from playwright.async_api import Page, Route, expect
 
@@ -45,6 +46,29 @@ async def test_an_answer_in_one_tab_withdraws_the_question_in_the_other(
     await expect(conversation.get_by_role("link", name="Inbox")).not_to_contain_text("1")
     settled = await box.get(question.id)
     assert (settled.answered_by, settled.answered_from) == ("local", "web")
+
+
+@pytest.mark.req("SEC-19")
+async def test_what_turns_text_around_is_shown_as_a_mark_in_titles_and_forms(
+    visitor: Visitor, box: QuestionBox, store: Store
+) -> None:
+    turned = "safe\u202eelif"
+    session = await store.create_session(NewSession(agent="claude", title=turned))
+    question = Question(
+        title=turned,
+        prompt=turned,
+        options=(Option(turned, description=turned), Option("b")),
+        multi_select=True,
+    )
+    asked = await box.ask(NewQuestionSet(questions=(question,), session_id=session.id, agent="claude"))
+    page = await visitor.open("#/inbox")
+    card = page.locator(f"[data-set='{asked.id}']")
+    await expect(card.get_by_text("safe⟨U+202E⟩elif").first).to_be_visible()
+    assert "\u202e" not in await page.locator("body").inner_html()
+    await page.goto(f"{page.url.partition('#')[0]}#/sessions/{session.id}")
+    await expect(page.get_by_role("heading", name="safe⟨U+202E⟩elif")).to_be_visible()
+    assert "\u202e" not in await page.title()
+    assert "\u202e" not in await page.locator("body").inner_html()
 
 
 async def test_a_question_that_was_answered_in_a_terminal_is_withdrawn_at_once(

@@ -1,6 +1,7 @@
 // What waits for a person, told outside of the page: in the title, and by the browser if it may.
 
 import { nameOf, store } from "./store.js";
+import { visible } from "./visible.js";
 
 const announced = new Set();
 const shown = new Map();
@@ -31,7 +32,7 @@ function announce(set) {
     set.kind === "permission"
       ? `${set.agent ?? "An agent"} wants your permission`
       : `${set.agent ?? "An agent"} asks you`;
-  const subject = set.tool?.title ?? set.questions[0].prompt;
+  const subject = visible(set.tool?.title ?? set.questions[0].prompt);
   const notification = new Notification(title, {
     body: session ? `${subject}\n${nameOf(session)}` : subject,
     tag: set.id,

@@ -132,11 +132,11 @@ export class QuestionCard {
           type: "button",
           class: `button option${isSuggested(option.label, index) ? " primary" : ""}`,
           dataset: { option: index },
-          title: option.description,
+          title: option.description && visible(option.description),
           onclick: () => this.#answer([{ questionIndex: 0, selectedOption: option.label }]),
         },
         h("kbd", {}, index + 1),
-        option.label,
+        visible(option.label),
       ),
     );
     const words = h("input", {
@@ -192,19 +192,24 @@ export class QuestionCard {
         "label",
         { class: "choice" },
         h("input", { type, name: `${this.id}-${index}`, onchange: change, dataset: { option: "" } }),
-        h("span", {}, option.label, option.description && h("small", {}, option.description)),
+        h(
+          "span",
+          {},
+          visible(option.label),
+          option.description && h("small", {}, visible(option.description)),
+        ),
         before + at < 9 && h("kbd", { "aria-hidden": "true" }, before + at + 1),
       );
     };
     return h(
       "fieldset",
       {},
-      h("legend", {}, h("span", { class: "tag" }, question.title), question.prompt),
+      h("legend", {}, h("span", { class: "tag" }, visible(question.title)), visible(question.prompt)),
       question.options.map(choice),
       h("input", {
         type: "text",
         placeholder: "In your own words",
-        "aria-label": `${question.title}: in your own words`,
+        "aria-label": `${visible(question.title)}: in your own words`,
         oninput: (event) => (chosen.text = event.target.value),
       }),
     );
@@ -291,7 +296,8 @@ export function isInSight(element) {
 }
 
 const optionDescription = (option) =>
-  option.description && h("li", {}, h("strong", {}, option.label), " ", option.description);
+  option.description &&
+  h("li", {}, h("strong", {}, visible(option.label)), " ", visible(option.description));
 
 function answerOf({ labels, text }, question, questionIndex) {
   const customText = text.trim() || undefined;

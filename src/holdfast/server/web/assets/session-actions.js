@@ -5,7 +5,7 @@ import { go, sessionHref } from "./address.js";
 import { ask, confirmed } from "./dialog.js";
 import { button, h, iconButton } from "./dom.js";
 import { canResume, isLive } from "./status.js";
-import { nameOf, store } from "./store.js";
+import { nameOf, rawNameOf, store } from "./store.js";
 import { toast } from "./toast.js";
 
 export class SessionActions {
@@ -26,7 +26,7 @@ export class SessionActions {
   async rename() {
     const name = await ask("Rename the session", {
       label: "Title",
-      value: nameOf(this.conversation.session),
+      value: rawNameOf(this.conversation.session),
     });
     if (name !== null) await this.#do(patch(this.path, { title: name.trim() || null }));
   }

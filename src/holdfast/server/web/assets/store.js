@@ -5,6 +5,7 @@
 
 import { get } from "./api.js";
 import { Feed } from "./feed.js";
+import { visible } from "./visible.js";
 
 class Store extends EventTarget {
   me = null;
@@ -126,7 +127,10 @@ class Store extends EventTarget {
 
 export const store = new Store();
 
-/** What a session is called. */
-export function nameOf(session) {
+/** What a session is called, as it may be shown: no character of it hides, or turns another around. */
+export const nameOf = (session) => visible(rawNameOf(session));
+
+/** The name as it is stored, for a person to change it. */
+export function rawNameOf(session) {
   return session.title || (session.name === session.key ? "New session" : session.name);
 }

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { duration } from "./times.js";
+import { visible } from "./visible.js";
 
 const MOST = 30;
 const NAMES = { text: "Said", thought: "Thought", plan: "Plan", question: "Asked you", resource: "Resource" };
@@ -42,4 +43,4 @@ function row(name, start, length, whole, kind) {
 }
 
 const nameOf = (content) =>
-  content.type === "tool" ? content.title || content.tool : (NAMES[content.type] ?? content.type);
+  content.type === "tool" ? visible(content.title || content.tool) : (NAMES[content.type] ?? content.type);
