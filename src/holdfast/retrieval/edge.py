@@ -18,8 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from holdfast.errors import MissingExtra
-from holdfast.retrieval.errors import IndexDamaged, IndexUnavailable
+from holdfast.retrieval.errors import IndexDamaged, IndexFull, IndexUnavailable
 from holdfast.retrieval.ownership import Ownership
 from holdfast.retrieval.payload import INDEXED_FIELDS, PATH
 from holdfast.retrieval.vector_index import ORGANIZATION, namespace_of
@@ -50,6 +52,13 @@ AT_ONCE = 200
 
 FLUSHED_AFTER = 5000
 """Points that are written before the log is folded into the collection's files."""
+
+SPARE_BYTES = 64 << 20
+"""How much of the disk must be left before anything is written. The engine writes to files that are mapped
+into memory: where the disk is full, the system ends the process for it (SIGBUS), and nobody is told why."""
+
+TIMES_WRITTEN = 4
+"""How often what is indexed goes to the disk, at most: to the log, the payload and the vectors."""
 
 FULL_SCAN_KILOBYTES = 4_000_000
 """Up to how many vectors are compared one by one."""
@@ -97,12 +106,13 @@ class EdgeEngine:
         if self._ownership is None:
             self._ownership = Ownership(self._directory)
         if not shard.is_dir():
+            _require_space(self._version, 0)
             try:
                 _make(shard, self._dimensions)
             except Exception as error:  # the engine knows one kind only
                 raise IndexUnavailable(f"No index can be made in {shard}: {error}.") from error
         try:
-            return EdgeCollection(EdgeShard.load(str(shard)))
+            return EdgeCollection(EdgeShard.load(str(shard)), shard)
         except Exception as error:
             raise IndexDamaged(shard, error) from error
 
@@ -129,15 +139,23 @@ def _make(shard: Path, dimensions: int | None) -> None:
     unfinished.rename(shard)
 
 
+def _require_space(directory: Path, written: int) -> None:
+    needed = SPARE_BYTES + TIMES_WRITTEN * written
+    if shutil.disk_usage(directory).free < needed:
+        raise IndexFull(directory, needed)
+
+
 class EdgeCollection:
-    def __init__(self, shard: qdrant.EdgeShard) -> None:
+    def __init__(self, shard: qdrant.EdgeShard, directory: Path) -> None:
         self._shard = shard
+        self._directory = directory
         self._unflushed = 0
 
     async def upsert(self, points: Sequence[Point]) -> None:
         import qdrant_edge as qdrant
 
         def write(some: Sequence[Point]) -> None:
+            _require_space(self._directory, sum(map(_size, some)))
             made = [qdrant.Point(point.id, _vectors(point), point.payload) for point in some]
             self._shard.update(qdrant.UpdateOperation.upsert_points(made))
 
@@ -152,7 +170,12 @@ class EdgeCollection:
         import qdrant_edge as qdrant
 
         operation = qdrant.UpdateOperation.delete_points_by_filter(_filter(wanted))
-        await _done(lambda: self._shard.update(operation))
+
+        def delete() -> None:
+            _require_space(self._directory, 0)
+            self._shard.update(operation)
+
+        await _done(delete)
 
     async def search(self, query: Query, wanted: Filter, corpus: Filter, limit: int) -> list[ScoredPoint]:
         """The collection is one organization's, and so all of it is the corpus."""
@@ -192,8 +215,16 @@ class EdgeCollection:
 async def _done(action: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(action)
+    except IndexFull:
+        raise
     except Exception as error:  # the engine knows one kind only
         raise IndexUnavailable(f"The index could not do it: {error}.") from error
+
+
+def _size(point: Point) -> int:
+    """About how many bytes a point has."""
+    numbers = 2 * len(point.bm25.indices) if point.bm25 else 0
+    return len(msgspec.json.encode(point.payload)) + 4 * (numbers + len(point.dense or ()))
 
 
 def _request(query: Query, wanted: qdrant.Filter, limit: int) -> qdrant.QueryRequest:

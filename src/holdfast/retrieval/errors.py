@@ -39,6 +39,17 @@ class IndexUnavailable(HoldfastError):
     retriable = True
 
 
+class IndexFull(HoldfastError):
+    code = "index_full"
+    status = 507
+
+    def __init__(self, directory: Path, needed: int) -> None:
+        super().__init__(
+            f"The disk of {directory} has less than {needed >> 20} MB left, which the index needs; free "
+            "some, then try again. What had been indexed before stays."
+        )
+
+
 class EmbeddingsFailed(HoldfastError):
     """The endpoint gave no embeddings, or none that can be used."""
 
