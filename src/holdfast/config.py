@@ -261,6 +261,11 @@ class Settings(BaseSettings):
         return self.store or f"sqlite:///{self.data_dir / 'holdfast.db'}"
 
     @property
+    def journals(self) -> Path:
+        """Where it is written down which files of repositories are being changed."""
+        return self.data_dir / "applying"
+
+    @property
     def blobs_url(self) -> str:
         return self.blobs.url or (self.data_dir / "blobs").absolute().as_uri()
 

@@ -13,6 +13,7 @@ from holdfast.questions import QuestionBox
 from tests.real.agents import RealAgent
 from tests.real.model_server import ANSWER, WRITTEN_NAME, ModelServer
 from tests.real.serving import Served, supervising
+from tests.waiting import until
 
 
 @pytest.mark.req("ACP-11", "SES-06")
@@ -25,7 +26,11 @@ async def test_a_cancel_while_a_permission_is_pending_ends_the_turn(
     ended = await served.ended(turn)
     # hermes fails a turn that is cancelled at this point.
     assert (ended.status, ended.stop_reason) in {("completed", "cancelled"), ("failed", "error")}
-    assert (await box.get(question.id)).status is QuestionStatus.REJECTED
+
+    async def is_withdrawn() -> bool:
+        return (await box.get(question.id)).status is QuestionStatus.REJECTED
+
+    await until(is_withdrawn)
     assert not (repository / WRITTEN_NAME).exists()
     assert (await served.session()).status == "active"
 

@@ -103,6 +103,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         *looked_at,
         _git(),
         _workspace(settings),
+        _changes(settings),
         _questions(settings),
         _agents(settings),
         await _sandbox(settings),
@@ -224,6 +225,17 @@ def _workspace(settings: Settings) -> Finding:
     if not root.is_dir():
         return Finding("workspace", False, f"{root} is no directory; set AGENT_WORKSPACE_ROOT to one")
     return Finding("workspace", True, str(root))
+
+
+def _changes(settings: Settings) -> Finding:
+    """What programs were killed over while they changed files is finished or taken back now."""
+    from holdfast.execution.journal import Ending, recover
+
+    recovered = recover(settings.journals)
+    if not recovered:
+        return Finding("changes", True, "no program was killed while it changed files")
+    well = all(each.ending is not Ending.LEFT for each in recovered)
+    return Finding("changes", well, " ".join(map(str, recovered)))
 
 
 def _questions(settings: Settings) -> Finding:

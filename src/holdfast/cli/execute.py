@@ -33,6 +33,7 @@ from holdfast.execution.demo import DemoModel
 from holdfast.execution.errors import NoCredentials, NoModel
 from holdfast.execution.events import ExecutionEvent, Stage, StageReached
 from holdfast.execution.input import normalized
+from holdfast.execution.journal import recover
 from holdfast.execution.opening import context_source, open_orchestrator
 from holdfast.execution.orchestrator import Orchestrator
 from holdfast.execution.replay import Replay
@@ -95,7 +96,7 @@ def execute(
     given = {name: value for name, value in request.items() if value is not None}
     answer = asyncio.run(_execute(settings, given, key, as_json=as_json))
     if apply and answer.file_bundle is not None:
-        _apply(answer, root, ask=not yes)
+        _apply(answer, root, settings.journals, ask=not yes)
     raise typer.Exit(0 if answer.kind is AnswerKind.ANSWER else 1)
 
 
@@ -315,11 +316,13 @@ def _text(path: Path) -> str:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _apply(answer: ExecuteResponse, root: Path, *, ask: bool) -> None:
+def _apply(answer: ExecuteResponse, root: Path, journals: Path, *, ask: bool) -> None:
     """Show what the answer changes, and change it."""
     assert answer.file_bundle is not None
-    planned = plan(answer.file_bundle, root)
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    for recovered in recover(journals):
+        notes.print(str(recovered), style="yellow", markup=False)
+    planned = plan(answer.file_bundle, root)
     for warning in planned.warnings:
         notes.print(f"warning: {warning}", style="yellow", markup=False)
     if not planned.changes:
@@ -331,5 +334,5 @@ def _apply(answer: ExecuteResponse, root: Path, *, ask: bool) -> None:
     if ask and not typer.confirm(f"Change {files} in {root}?", err=True):
         notes.print("Nothing was changed.")
         return
-    planned.apply()
+    planned.apply(journals)
     notes.print(f"Changed {files}.")

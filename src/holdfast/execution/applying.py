@@ -3,7 +3,7 @@
 `plan` reads and checks everything and changes nothing; its `diff` is what a person is shown.
 `apply` writes every new file, and a copy of every old one, into a directory beside them first, so
 that a full disk is met before anything is changed; then it renames. When a rename fails, what was
-renamed is put back, which takes no space.
+renamed is put back, which takes no space. When the program is killed, its journal says what to do.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import msgspec
 from holdfast.agents.workspace import MAX_FILE, Workspace
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound
 from holdfast.execution.bundle import FileBundle, FileChange, Operation, Patch, PatchLimit
+from holdfast.execution.journal import Journal, Record, Step, hash_of, make, put_back
 
 STAGING = ".holdfast-apply-"
 MAX_SHOWN_LINES = 20_000
@@ -82,12 +83,16 @@ class Plan(msgspec.Struct, frozen=True):
         """The changes as one unified diff, for a person to judge: no character in it can hide another."""
         return "".join(line for change in self.changes for line in _diff(change)).translate(_DRAWN)
 
-    def apply(self) -> None:
-        """Make the changes, unless a file is no longer the one that was planned for."""
+    def apply(self, journals: Path) -> None:
+        """Make the changes, unless a file is no longer the one that was planned for.
+
+        A journal in the directory `journals`, which lies outside the tree, has `recover` finish them or take
+        them back when this program is killed over them.
+        """
         for change in self.changes:
             if _current(self.workspace, change.path) != change.before:
                 raise FileChanged(change.path)
-        _Application(self.workspace, self.changes).run()
+        _Application(self.workspace, self.changes).run(journals)
 
 
 def plan(bundle: FileBundle, directory: Path) -> Plan:
@@ -232,66 +237,69 @@ class _Application:
     def __init__(self, workspace: Workspace, changes: Sequence[PlannedChange]) -> None:
         self._workspace = workspace
         self._changes = changes
-        self._staging = f"{STAGING}{uuid4().hex}"
-        self._made: list[tuple[int, PlannedChange]] = []
+        self._record = Record(
+            str(workspace.root),
+            f"{STAGING}{uuid4().hex}",
+            tuple(Step(each.path, hash_of(each.before), hash_of(each.after)) for each in changes),
+            tuple(self._missing_directories()),
+        )
+        self._made: list[int] = []
 
-    def run(self) -> None:
-        new_directories = self._missing_directories()
+    def run(self, journals: Path) -> None:
+        journal = Journal.begin(journals, self._record)
         whole = True
         try:
             for number, change in enumerate(self._changes):
                 self._stage(number, change)
-            for number, change in enumerate(self._changes):
-                self._made.append((number, change))
-                self._make(number, change)
+            journal.staged()
+            for number in range(len(self._changes)):
+                self._made.append(number)
+                make(self._workspace, self._record, number)
         except BaseException as error:
+            journal.back()
             whole = self._take_back()
-            for directory in new_directories:
+            for directory in self._record.made:
                 with suppress(OSError):
-                    directory.rmdir()
+                    (self._workspace.root / directory).rmdir()
             if isinstance(error, OSError | HoldfastError):
                 reason = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
-                raise NotApplied(reason, None if whole else self._workspace.root / self._staging) from error
+                left = None if whole else self._workspace.root / self._record.staging
+                raise NotApplied(reason, left) from error
             raise
         finally:
             if whole:
-                shutil.rmtree(self._workspace.root / self._staging, ignore_errors=True)
+                shutil.rmtree(self._workspace.root / self._record.staging, ignore_errors=True)
+                journal.end()
+            else:
+                journal.leave()
 
     def _stage(self, number: int, change: PlannedChange) -> None:
         """Write what is needed to make the change and to take it back, with the old file's mode."""
-        for name, data in ((f"old/{number}", change.before), (f"new/{number}", change.after)):
+        record = self._record
+        for staged, data in ((record.old(number), change.before), (record.new(number), change.after)):
             if data is not None:
-                staged = f"{self._staging}/{name}"
-                self._workspace.write_text(staged, data.decode(errors="surrogateescape"))
+                self._workspace.write_bytes(staged, data)
                 if change.before is not None:
                     mode = self._workspace.confined(change.path).stat().st_mode
                     self._workspace.confined(staged).chmod(mode)
 
-    def _make(self, number: int, change: PlannedChange) -> None:
-        if change.after is None:
-            self._workspace.rename(change.path, f"{self._staging}/gone/{number}")
-        else:
-            self._workspace.rename(f"{self._staging}/new/{number}", change.path)
-
     def _take_back(self) -> bool:
         """Put every file back that can be; whether all were."""
         whole = True
-        for number, change in reversed(self._made):
+        for number in reversed(self._made):
             try:
-                if change.before is not None:
-                    self._workspace.rename(f"{self._staging}/old/{number}", change.path)
-                elif (self._workspace.root / change.path).is_file():
-                    self._workspace.rename(change.path, f"{self._staging}/gone/{number}")
+                put_back(self._workspace, self._record, number)
             except (OSError, HoldfastError):
                 whole = False
         return whole
 
-    def _missing_directories(self) -> list[Path]:
+    def _missing_directories(self) -> list[str]:
         """The directories that the changes will make, the innermost first."""
+        root = self._workspace.root
         missing = {
-            parent
+            parent.relative_to(root).as_posix()
             for change in self._changes
-            for parent in (self._workspace.root / change.path).parents
+            for parent in (root / change.path).parents
             if not parent.exists()
         }
-        return sorted(missing, key=lambda path: len(path.parts), reverse=True)
+        return sorted(missing, key=lambda path: path.count("/"), reverse=True)

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ import uvicorn
 
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.execution.journal import recover
 from holdfast.model.principal import LOCAL
 from holdfast.server.app import create_app
 from holdfast.server.doorkeeper import Doorkeeper, Unauthenticated
@@ -24,6 +26,8 @@ from holdfast.server.files import connections_among, raise_limit
 from holdfast.server.parts import Parts, open_parts
 from holdfast.server.presence import Presence, only_server, store_name
 from holdfast.server.protocol import bounded
+
+log = logging.getLogger("holdfast.server")
 
 GRACE_SECONDS = 7
 """How long answers that are under way may take when the server stops: longer than models are waited for."""
@@ -60,6 +64,8 @@ async def serve(settings: Settings, *, auth: bool = True, announce: Announce) ->
         _listening(settings.server.host, settings.server.port) as listener,
     ):
         url = _url(settings.server.host, listener.getsockname()[1])
+        for recovered in await asyncio.to_thread(recover, settings.journals):
+            log.warning("%s", recovered)
         max_connections = connections_among(raise_limit())
         async with open_parts(settings, auth=auth, connections=max_connections) as parts:
             token = await _own_token(settings, parts.doorkeeper)
