@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -26,6 +28,7 @@ import psutil
 from benchmarks.measure import Result, Run, Spread, Suite
 from benchmarks.messages import SMALL
 from holdfast import NewSession, NewTurn, open_store
+from holdfast.model.principal import LOCAL
 from tests.server.servers import Person, Served, owner_of
 from tests.settings import configure
 
@@ -168,9 +171,73 @@ async def prompts(run: Run) -> list[Result]:
     ]
 
 
+async def ready(run: Run) -> list[Result]:
+    """Ready: from the start of the process to `/readyz`, with 1,000 sessions."""
+    store_url = f"sqlite:///{run.directory / 'data' / 'holdfast.db'}"
+    (run.directory / "data").mkdir()
+    async with open_store(store_url) as store:
+        for _ in range(run.size(1_000, 50)):
+            session = await store.create_session(NewSession())
+            await store.append_messages(session.id, [SMALL.message] * 5)
+    (run.directory / "answer").write_bytes(b"{}")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(run.directory),
+        "HOLDFAST_DATA_DIR": str(run.directory / "data"),
+    }
+    command = [str(Path(sys.executable).with_name("holdfast")), "serve", "--port", "0"]
+
+    async def start(sign: signal.Signals) -> float:
+        begin = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=run.directory, env=environment, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        url = (await process.stdout.readline()).decode().split()[-1]
+        token = json.loads((run.directory / "data" / "server.json").read_bytes())["token"]
+        assert (await Person(url, LOCAL, token).get("/readyz")).status_code == 200
+        seconds = time.monotonic() - begin
+        process.send_signal(sign)
+        await process.wait()
+        return seconds
+
+    async def bare() -> float:
+        begin = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "benchmarks.bare_server", str(run.directory / "answer")),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert await _content((await process.stdout.readline()).decode().strip()) == b"{}"
+        seconds = time.monotonic() - begin
+        process.terminate()
+        await process.wait()
+        return seconds
+
+    async def after(sign: signal.Signals) -> float:
+        await start(sign)
+        return await start(signal.SIGTERM)
+
+    taken = await run.interleaved(
+        {"bare": bare, "stopped": lambda: after(signal.SIGTERM), "killed": lambda: after(signal.SIGKILL)}
+    )
+    return [
+        Result(
+            "ready",
+            f"from its start to /readyz, after a {how}",
+            f"{median(taken[name]):.2f} s",
+            f"{median(taken['bare']):.2f} s bare",
+            Spread.of(taken[name]),
+            unit=" s",
+            at_most=1.5,
+        )
+        for how, name in (("stop", "stopped"), ("kill", "killed"))
+    ]
+
+
 SUITE = Suite(
     "server",
-    {"messages": messages, "list": listing, "feed": feed, "prompts": prompts},
+    {"messages": messages, "list": listing, "feed": feed, "prompts": prompts, "ready": ready},
     plot="performance-server.png",
 )
 

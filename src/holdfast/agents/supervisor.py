@@ -281,6 +281,8 @@ class Supervisor:
     async def reconcile(self) -> None:
         """Put right what servers that died have left: processes, turns, sessions, open questions."""
         left = await self._store.claim_abandoned_processes()
+        if left:
+            log.warning("ending what a server that died has left: %d groups of processes", len(left))
         interrupted = {record.session_id for record in left}
         ended = await asyncio.gather(
             *(
