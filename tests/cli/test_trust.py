@@ -42,6 +42,7 @@ def test_it_starts_no_agent_reaches_no_model_and_moves_no_questions(cli: Cli, cl
 def test_it_is_refused_where_nobody_can_be_asked(cli: Cli, cloned: Path) -> None:
     refused = cli("trust", typed="y\n")
     assert refused.returncode == 1
+    assert "agents.demo.pass_env = ['*']" in refused.stdout
     assert "is asked in a terminal" in refused.stderr
     assert "set HOLDFAST_CONFIG to its path" in refused.stderr
     assert json.loads(cli("trust", "--list", "--json").stdout) == []

@@ -22,7 +22,7 @@ from rich.table import Table
 from holdfast import git
 from holdfast.blobs import open_blobs
 from holdfast.cli.finding import resolved, with_store
-from holdfast.cli.options import JsonOption, StoreOption, settings_for
+from holdfast.cli.options import JsonOption, StoreOption, say_store, settings_for
 from holdfast.client import Client, Refused
 from holdfast.compaction.tokens import default_counter
 from holdfast.config import Settings
@@ -226,6 +226,7 @@ async def _reached(settings: Settings) -> AsyncIterator[Executing]:
                 await execution.settled()
         finally:
             await retrieval.close()
+    say_store(settings)
 
 
 async def _execute(

@@ -14,6 +14,7 @@ from typing import Protocol
 from holdfast.agents.opening import open_supervisor
 from holdfast.agents.permissions import Decision
 from holdfast.agents.supervisor import Supervisor
+from holdfast.cli.options import say_store
 from holdfast.client import Client
 from holdfast.compaction.tokens import default_counter
 from holdfast.config import Settings
@@ -69,6 +70,7 @@ async def reached(
         ) as supervisor,
     ):
         yield OwnSessions(supervisor, store)
+    say_store(settings)
 
 
 class ServedSessions:

@@ -83,17 +83,17 @@ def _list(as_json: bool) -> None:
 
 
 def _ask(path: Path, table: Mapping[str, Any]) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise NobodyToAsk(
-            "Whether a settings file is trusted is asked in a terminal. To use one without a terminal, set "
-            "HOLDFAST_CONFIG to its path."
-        )
     typer.echo(f"{one_line(str(path))} would set:")
     now = without_secrets(load_settings().model_dump())
     for name, value in _leaves(table):
         typer.echo(f"  {one_line('.'.join(name))} = {one_line(repr(value))}{_instead_of(now, name, value)}")
     if not any(_leaves(table)):
         typer.echo("  nothing")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise NobodyToAsk(
+            "Whether a settings file is trusted is asked in a terminal. To use one without a terminal, set "
+            "HOLDFAST_CONFIG to its path."
+        )
     if not typer.confirm("Trust it?"):
         raise typer.Exit(1)
 
