@@ -107,6 +107,7 @@ async def test_why_an_agent_did_not_start_is_told_in_its_lines(page: Page, visit
 
     await page.route("**/api/sessions", refuse)
     await page.keyboard.press("n")
+    await expect(page.get_by_role("dialog").get_by_label("Repository")).not_to_have_value("")
     await page.keyboard.press("Control+Enter")
     problem = page.get_by_role("dialog").get_by_role("alert")
     assert await problem.inner_text() == why

@@ -11,6 +11,8 @@ import { toast } from "./toast.js";
 const LAST_AGENT = "last agent";
 const MODEL = "model ";
 const DRAFT = "of a new session";
+const NO_REPOSITORY =
+  "No git repository was found under the workspace root. Make one there, or set AGENT_WORKSPACE_ROOT to where yours are.";
 
 export function newSession() {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
@@ -32,11 +34,8 @@ export function newSession() {
     try {
       store.setRepos((await post("/api/repos/scan")).repos);
       fillRepos(repos);
-      say(
-        store.repos.size
-          ? ""
-          : "No git repository was found under the workspace root. Make one there, or set AGENT_WORKSPACE_ROOT to where yours are.",
-      );
+      if (!store.repos.size) say(NO_REPOSITORY);
+      else if (problem.textContent === NO_REPOSITORY) say(""); // and nothing that was said meanwhile
     } catch (refusal) {
       say(refusal.message);
     }
