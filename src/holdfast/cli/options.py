@@ -75,7 +75,7 @@ def without_password(text: str) -> str:
 
 
 def without_secrets(value: Any) -> Any:
-    """A setting as it may be shown to whoever looks over one's shoulder."""
+    """A setting without its secrets, as it may stand on a screen."""
     if isinstance(value, BaseModel):
         return without_secrets(value.model_dump())
     if isinstance(value, dict):

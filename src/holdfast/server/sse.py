@@ -128,7 +128,8 @@ class Feeds:
             yield
         finally:
             self._listening[caller.principal] -= 1
-            self._listening += Counter()  # forget those who are gone
+            if not self._listening[caller.principal]:
+                del self._listening[caller.principal]
 
     async def session(
         self, view: Store, caller: Caller, session: Session, since: int
